@@ -1,0 +1,187 @@
+// Completion: from what is known of an attempt's end to the events that end it and its step together.
+//
+// Order of judgement, first match wins:
+//   1. proven unstarted            → given back (or takes the end of a cancel intent)
+//   2. an intent that was durable  → its end, whatever the exit code: task timeout, cancel, shutdown
+//   3. lost                        → lost, and its step fails or is retried where the task allows that
+//   4. the command's own outcome   → succeeded, or failed and perhaps retried
+import { assert } from './errors.ts';
+import { type AttemptEndPayload, type AttemptEndStatus, draft, type EventDraft } from './events.ts';
+import type { Now } from './ports.ts';
+import type { Run, RunAttempt, StepRun } from './records.ts';
+import { decideRestart, decideRetry, type RetryCause, type RetryPolicy, startWithdrawn } from './retry.ts';
+import { isTerminalAttempt } from './states.ts';
+
+/** What the executor knows. `exitCode` and `signal` are null where a command left none. */
+export type AttemptFacts =
+  | {
+      readonly kind: 'exited';
+      readonly exitCode: number | null;
+      readonly signal: string | null;
+      readonly outputBytes: number | null;
+      readonly outputTruncated: boolean | null;
+      readonly note: string | null;
+    }
+  /** An in-process handler: it has no exit code, only success or the text of what it threw. */
+  | { readonly kind: 'returned'; readonly errorSummary: string | null }
+  | { readonly kind: 'spawn-failed'; readonly errorCode: string; readonly errorSummary: string }
+  | { readonly kind: 'withdrawn' }
+  | { readonly kind: 'lost'; readonly errorSummary: string | null };
+
+export type CompletionInput = {
+  readonly run: Run;
+  readonly step: StepRun;
+  /** All attempts of the step, this one included. */
+  readonly attempts: readonly RunAttempt[];
+  readonly attempt: RunAttempt;
+  readonly facts: AttemptFacts;
+  readonly policy: RetryPolicy;
+  readonly now: Now;
+};
+
+type Known = Omit<AttemptEndPayload, 'stepStatus' | 'stepResultCode' | 'stepDue'>;
+
+const nothingKnown: Known = {
+  exitCode: null,
+  signal: null,
+  outputBytes: null,
+  outputTruncated: null,
+  errorCode: null,
+  errorSummary: null,
+};
+
+/** The events that end an attempt and its step, in order. The attempt must not have ended. */
+export function decideCompletion(input: CompletionInput): readonly EventDraft[] {
+  const { run, attempt, facts } = input;
+  assert(!isTerminalAttempt(attempt.status), 'an attempt ends once');
+  const isUnstarted = facts.kind === 'withdrawn' || attempt.status === 'claimed';
+  if (run.cancelRequestedAtMs !== null && attempt.stopReason !== 'timeout') {
+    return endByCancel(input, isUnstarted ? startWithdrawn : 'cancelled');
+  }
+  if (isUnstarted) {
+    const known = {
+      ...nothingKnown,
+      errorCode: startWithdrawn,
+      errorSummary: 'its start was taken back; no command ran',
+    };
+    return [
+      end(input, 'lost', known, {
+        stepStatus: 'ready',
+        stepResultCode: null,
+        stepDue: decideRestart(input.attempts, input.now),
+      }),
+    ];
+  }
+  if (attempt.stopReason === 'timeout') {
+    const known = {
+      ...knownOf(facts),
+      errorCode: 'task_timed_out',
+      errorSummary: summarize('stopped at its task timeout', facts),
+    };
+    return endWithRetry(input, 'timed_out', known);
+  }
+  if (attempt.stopReason === 'shutdown' || facts.kind === 'lost') {
+    return endLost(input);
+  }
+  if (isSuccess(facts)) {
+    return [end(input, 'succeeded', knownOf(facts), { stepStatus: 'succeeded', stepResultCode: null, stepDue: null })];
+  }
+  return endWithRetry(input, 'failed', knownOf(facts));
+}
+
+function isSuccess(facts: AttemptFacts): boolean {
+  return facts.kind === 'exited'
+    ? facts.exitCode === 0 && facts.signal === null
+    : facts.kind === 'returned' && facts.errorSummary === null;
+}
+
+type StepEnd = Pick<AttemptEndPayload, 'stepStatus' | 'stepResultCode' | 'stepDue'>;
+
+function end(input: CompletionInput, status: AttemptEndStatus, known: Known, stepEnd: StepEnd): EventDraft {
+  const head = { actorType: 'executor' as const, stepRunId: input.step.id, attemptId: input.attempt.id };
+  const payload = { ...known, ...stepEnd };
+  switch (status) {
+    case 'succeeded':
+      return draft('attempt.succeeded', payload, head);
+    case 'failed':
+      return draft('attempt.failed', payload, head);
+    case 'cancelled':
+      return draft('attempt.cancelled', payload, head);
+    case 'timed_out':
+      return draft('attempt.timed_out', payload, head);
+    case 'lost':
+      return draft('attempt.lost', payload, head);
+  }
+}
+
+/** A cancel intent ends attempt and step alike, and a step under it never becomes ready again. */
+function endByCancel(input: CompletionInput, errorCode: string): readonly EventDraft[] {
+  const status = input.run.cancelReason === 'timeout' ? 'timed_out' : 'cancelled';
+  const why =
+    status === 'timed_out' ? 'stopped at the workflow timeout' : `stopped: run cancelled (${input.run.cancelReason})`;
+  const known = { ...knownOf(input.facts), errorCode, errorSummary: summarize(why, input.facts) };
+  return [end(input, status, known, { stepStatus: status, stepResultCode: errorCode, stepDue: null })];
+}
+
+function endWithRetry(input: CompletionInput, status: 'failed' | 'timed_out', known: Known): readonly EventDraft[] {
+  const resultCode = known.errorCode ?? status;
+  const retry = decide(input, status, resultCode);
+  const stepEnd: StepEnd =
+    retry.kind === 'retry'
+      ? { stepStatus: 'ready', stepResultCode: null, stepDue: retry.due }
+      : { stepStatus: status, stepResultCode: retry.resultCode, stepDue: null };
+  return [end(input, status, known, stepEnd)];
+}
+
+/** The step passes through `lost`, so that its history says so, and leaves it in the same append. */
+function endLost(input: CompletionInput): readonly EventDraft[] {
+  const { facts, attempt, step } = input;
+  const errorCode = attempt.stopReason === 'shutdown' ? 'shutdown' : 'lost';
+  const why = errorCode === 'shutdown' ? 'stopped with the runtime' : 'nobody can say what became of its command';
+  const known = { ...knownOf(facts), errorCode, errorSummary: summarize(why, facts) };
+  const lost = end(input, 'lost', known, { stepStatus: 'lost', stepResultCode: errorCode, stepDue: null });
+  const retry = decide(input, 'lost', errorCode);
+  const next =
+    retry.kind === 'retry'
+      ? draft('step.readied', { due: retry.due }, { stepRunId: step.id })
+      : draft(
+          'step.failed',
+          { resultCode: retry.resultCode, errorSummary: known.errorSummary },
+          { stepRunId: step.id },
+        );
+  return [lost, next];
+}
+
+function decide(input: CompletionInput, cause: RetryCause, resultCode: string) {
+  if (input.run.cancelRequestedAtMs !== null) {
+    return { kind: 'give-up' as const, resultCode };
+  }
+  return decideRetry({ cause, resultCode, attempts: input.attempts, policy: input.policy, now: input.now });
+}
+
+function knownOf(facts: AttemptFacts): Known {
+  switch (facts.kind) {
+    case 'exited': {
+      const { exitCode, signal, outputBytes, outputTruncated, note } = facts;
+      const errorCode = signal !== null ? 'signal' : exitCode === 0 ? null : 'exit_code';
+      const what = signal !== null ? `ended by ${signal}` : exitCode === 0 ? null : `exit code ${exitCode}`;
+      const errorSummary = [what, note].filter((part) => part !== null).join('; ') || null;
+      return { exitCode, signal, outputBytes, outputTruncated, errorCode, errorSummary };
+    }
+    case 'spawn-failed':
+      return { ...nothingKnown, errorCode: facts.errorCode, errorSummary: facts.errorSummary };
+    case 'returned': {
+      const errorCode = facts.errorSummary === null ? null : 'handler_error';
+      return { ...nothingKnown, errorCode, errorSummary: facts.errorSummary };
+    }
+    case 'lost':
+      return { ...nothingKnown, errorSummary: facts.errorSummary };
+    case 'withdrawn':
+      return nothingKnown;
+  }
+}
+
+function summarize(why: string, facts: AttemptFacts): string {
+  const detail = knownOf(facts).errorSummary;
+  return detail === null ? why : `${why}; ${detail}`;
+}

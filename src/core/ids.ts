@@ -1,0 +1,53 @@
+// Lexical classes of names and ids, and the ids that are functions of a primary key.
+import { digest, digestLabels } from './digest.ts';
+import { limits } from './limits.ts';
+
+const identifierPattern = /^[A-Za-z0-9][A-Za-z0-9._:-]*$/;
+const resourceIdPattern = /^[a-z][a-z0-9-]*$/;
+const packageNamePattern = /^[a-z0-9]([a-z0-9-]*[a-z0-9])?$/;
+const digestPattern = /^[0-9a-f]{64}$/;
+
+// The patterns admit ASCII alone, so that length in code units is length in bytes.
+export function isIdentifier(value: string): boolean {
+  return value.length <= limits.identifierBytesMax && identifierPattern.test(value);
+}
+
+export function isPortableId(value: string): boolean {
+  return value.length <= limits.portableIdBytesMax && identifierPattern.test(value);
+}
+
+export function isResourceId(value: string): boolean {
+  return value.length <= limits.resourceIdBytesMax && resourceIdPattern.test(value);
+}
+
+export function isPackageName(value: string): boolean {
+  return value.length <= limits.packageNameBytesMax && packageNamePattern.test(value);
+}
+
+export function isDigest(value: string): boolean {
+  return digestPattern.test(value);
+}
+
+/** A prefix of two letters and 32 hex digits of a digest: 35 bytes, which fit a portable id. */
+function deriveId(prefix: string, label: string, key: unknown): string {
+  return `${prefix}_${digest(label, key).slice(0, 32)}`;
+}
+
+export function deriveEventId(key: { runId: string; sequence: number; type: string }): string {
+  return deriveId('ev', digestLabels.eventId, key);
+}
+
+/** `version` and `status` are those that the step run has after the mutation. */
+export function deriveMutationId(key: { planId: string; stepRunId: string; version: number; status: string }): string {
+  return deriveId('mu', digestLabels.mutationId, key);
+}
+
+/** `epoch` is the step run's version while it is ready: at most one attempt is admitted in it. */
+export function deriveAttemptId(key: { runId: string; stepRunId: string; epoch: number }): string {
+  return deriveId('at', digestLabels.attemptId, key);
+}
+
+/** A step run is one step of one run, so its id needs no index of its own: it is unique where the run id is. */
+export function deriveStepRunId(key: { runId: string; stepKey: string }): string {
+  return deriveId('st', digestLabels.stepRunId, key);
+}

@@ -1,0 +1,90 @@
+// Every bound of the product, with its unit and its reason. Checked where data enters, and again by CHECKs in the
+// database; the two are held together by a test.
+
+const KIB = 1024;
+const MIB = 1024 * KIB;
+
+export const limits = {
+  // Lexical classes, in bytes. 36 holds a UUID and is what both databases and file names share.
+  identifierBytesMax: 128,
+  portableIdBytesMax: 36,
+  resourceIdBytesMax: 63,
+  packageNameBytesMax: 63,
+  titleCharactersMax: 200,
+  versionBytesMax: 64,
+
+  // Counters are 32-bit signed, so that both databases and every codec hold them exactly.
+  counterMax: 2 ** 31 - 1,
+
+  // A workflow must fit one admission transaction and one frontier computation of a few milliseconds.
+  stepsMax: 128,
+  workflowsMax: 128,
+  tasksMax: 512,
+
+  // Records, in UTF-8 bytes of their canonical form: what one read may bring into memory.
+  planBytesMax: 256 * KIB,
+  receiptBytesMax: 256 * KIB,
+  stepRunBytesMax: 16 * KIB,
+  eventPayloadBytesMax: 16 * KIB,
+  errorSummaryBytesMax: 2 * KIB,
+  manifestBytesMax: 1 * MIB,
+  // The format is six levels deep; a parser recurses. Nodes are counted with every alias followed.
+  manifestDepthMax: 32,
+  manifestNodesMax: 200_000,
+  // What a person reads at one sitting; the others are counted.
+  mistakesMax: 100,
+  revisionBytesMax: 4 * MIB,
+
+  // Package directories: a package is scripts, not an image. File names must fit ext4, UBIFS and JFFS2.
+  packageFilesMax: 4096,
+  packageBytesMax: 64 * MIB,
+  fileNameBytesMax: 255,
+  filePathBytesMax: 1024,
+
+  // One page of work between two looks at the inbox.
+  pageMax: 64,
+  operationsPendingMax: 256,
+  turnOperationsMax: 64,
+  turnWorkMsMax: 20,
+
+  // Attempts of one step, lost and withdrawn ones included: ends a loop that never gets a command started.
+  attemptsPerStepMax: 64,
+  retryLimitMax: 62,
+  newsPerRunMax: 8,
+
+  // Command lines: Linux allows 128 KiB a string (MAX_ARG_STRLEN), its NUL included.
+  argumentBytesMax: 128 * KIB - 1,
+  argumentsMax: 256,
+  environmentEntriesMax: 256,
+
+  // Limits of a command. With less than 1 MiB nothing starts; a shell keeps descriptors of its own from 10 on;
+  // 2^20 descriptors is the kernel's fs.nr_open. Nice values are the kernel's.
+  memoryLimitBytesMin: 1 * MIB,
+  openFilesMin: 16,
+  openFilesMax: 2 ** 20,
+  niceMin: -20,
+  niceMax: 19,
+  retryFactorMax: 16,
+
+  // Durations in milliseconds. A timer cannot hold more than 2^31−1.
+  durationMsMax: 2 ** 31 - 1,
+  alarmMsMax: 2 ** 31 - 1,
+  taskTimeoutMsDefault: 3_600_000,
+  graceMsDefault: 10_000,
+  retryBackoffMsDefault: 5_000,
+  retryBackoffMsMaxDefault: 60_000,
+
+  // An attempt proven unstarted backs off from 1 s, doubling to 60 s.
+  unstartedBackoffMsMin: 1_000,
+  unstartedBackoffMsMax: 60_000,
+
+  // A pump may live on behind a grandchild that holds the pipe; after this its files are taken as they are.
+  outputDrainMsMax: 2_000,
+
+  // A busy database blocks the event loop inside SQLite for at most 50 ms; a turn is retried for 5 s in all.
+  busyTimeoutMs: 50,
+  turnRetryMsMax: 5_000,
+
+  // How long idempotency keys and plan ids outlive their run: 30 days on edge.
+  admissionKeyMsMax: 30 * 24 * 3_600_000,
+} as const;

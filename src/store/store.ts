@@ -1,0 +1,43 @@
+// What the runtime sees of a store, whichever database is behind it.
+import type { Operation } from '../protocol/protocol.ts';
+import type { ReadName, ReadRequest, Reads } from '../protocol/reads.ts';
+
+/** An operation that took part in a turn which is now durable, in order, `follow` and closing ones included. */
+export type Settled = { readonly operation: Operation; readonly outcome: unknown };
+
+/** The inside of one turn: one transaction, each operation in its own savepoint. */
+export type Turn = {
+  /** Carries out an operation and what follows it. Throws what it threw; only that operation is rolled back. */
+  operate<O>(operation: Operation<O>): O;
+  read<N extends ReadName>(request: ReadRequest<N>): Reads[N]['rows'];
+};
+
+export type TurnHooks = {
+  /** Last in every turn, before COMMIT: admits and starts what the turn made possible. May run again if the turn is redone. */
+  closing(turn: Turn): void;
+  /** After COMMIT and before any answer: effects (spawn, signal). Must not throw. */
+  committed(settled: readonly Settled[]): void;
+};
+
+export type StoreInfo = {
+  readonly profile: 'edge' | 'standalone' | 'cluster';
+  readonly durability: string;
+  readonly engine: string;
+  readonly capability: { readonly name: string; readonly version: number };
+};
+
+export type Store = {
+  readonly info: StoreInfo;
+  /** Sets the hooks; once, before the first submit. */
+  attach(hooks: TurnHooks): void;
+  /**
+   * Puts an operation into the inbox; resolves with its outcome after the turn's COMMIT and effects.
+   * Rejects with `busy` (256 pending), `unavailable` (closing), `full`, `unknown-outcome`, or what the operation threw.
+   */
+  submit<O>(operation: Operation<O>): Promise<O>;
+  /** Makes a turn happen soon although nothing was submitted, so that `closing` runs. */
+  wake(): void;
+  read<N extends ReadName>(request: ReadRequest<N>): Promise<Reads[N]['rows']>;
+  /** Drains accepted operations, then closes the database and drops the holder lock. */
+  close(): Promise<void>;
+};
