@@ -34,6 +34,10 @@ export const limits = {
   // What a person reads at one sitting; the others are counted.
   mistakesMax: 100,
   revisionBytesMax: 4 * MIB,
+  // 128 workflows with a definition digest each: at most 167 bytes an entry.
+  publicationBytesMax: 32 * KIB,
+  // The numbers of at most 127 other steps.
+  stepNeedsBytesMax: 512,
 
   // Package directories: a package is scripts, not an image. File names must fit ext4, UBIFS and JFFS2.
   packageFilesMax: 4096,
@@ -46,6 +50,9 @@ export const limits = {
   operationsPendingMax: 256,
   turnOperationsMax: 64,
   turnWorkMsMax: 20,
+  // What may follow one operation in its turn. A completion has two or three; a quarantine one a running run, and goes on
+  // in the next turn.
+  followMax: 256,
 
   // Attempts of one step, lost and withdrawn ones included: ends a loop that never gets a command started.
   attemptsPerStepMax: 64,
@@ -62,6 +69,8 @@ export const limits = {
   memoryLimitBytesMin: 1 * MIB,
   openFilesMin: 16,
   openFilesMax: 2 ** 20,
+  // What a process can hand to its parent.
+  exitCodeMax: 255,
   niceMin: -20,
   niceMax: 19,
   retryFactorMax: 16,
@@ -81,9 +90,23 @@ export const limits = {
   // A pump may live on behind a grandchild that holds the pipe; after this its files are taken as they are.
   outputDrainMsMax: 2_000,
 
+  // KILL spares the launcher at first, so that it records the command's true end; this much later it spares nobody.
+  killEscalationMs: 500,
+  // How often a session without its launcher is looked at: nothing else would tell that it is over.
+  sessionLookMsMin: 50,
+  orphanLookMsMin: 1_000,
+  orphanLookMsMax: 30_000,
+  // A process limit that is hit for a moment: three tries more, after 100, 200 and 400 ms.
+  spawnRetriesMax: 3,
+  spawnRetryMsMin: 100,
+
   // A busy database blocks the event loop inside SQLite for at most 50 ms; a turn is retried for 5 s in all.
   busyTimeoutMs: 50,
   turnRetryMsMax: 5_000,
+  // Between two tries, so that the loop is blocked a third of the time at most.
+  turnRetryPauseMs: 100,
+  // An end that the database did not take (full, busy) is offered again; rarely enough to cost nothing.
+  redeliveryMs: 2_000,
 
   // How long idempotency keys and plan ids outlive their run: 30 days on edge.
   admissionKeyMsMax: 30 * 24 * 3_600_000,

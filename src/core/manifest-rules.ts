@@ -93,8 +93,9 @@ export const environmentNameRule: Rule<string> = (name) => {
 /** Name and value share one string of the environment, `NAME=value`, with one limit. */
 export const environmentEntryRule: Rule<{ readonly name: string; readonly value: string }> = ({ name, value }) => {
   const bytes = utf8Bytes(name) + 1 + utf8Bytes(value);
-  return bytes > limits.argumentBytesMax
-    ? `must have at most ${limits.argumentBytesMax} bytes together with its name and = (Linux takes no more), but has ${bytes}`
+  const max = limits.argumentBytesMax;
+  return bytes > max
+    ? `must have at most ${max} bytes with its name and = (Linux takes no more), but has ${bytes}`
     : textRule(value);
 };
 

@@ -62,7 +62,7 @@ export function findCycles(steps: readonly StepEntry[]): readonly (readonly stri
   const cycles: (readonly string[])[] = [];
   let left = steps.map(({ id, needs }) => ({ key: id, needs: needs.filter((need) => need !== id).sort() }));
   for (let found = findCycle(left); found !== null; found = findCycle(left)) {
-    const keys = found.slice(1).reverse();
+    const keys = found.slice(1);
     const smallest = keys.indexOf([...keys].sort()[0]!);
     const cycle = [...keys.slice(smallest), ...keys.slice(0, smallest)];
     cycles.push([...cycle, cycle[0]!]);

@@ -10,6 +10,8 @@ export type Turn = {
   /** Carries out an operation and what follows it. Throws what it threw; only that operation is rolled back. */
   operate<O>(operation: Operation<O>): O;
   read<N extends ReadName>(request: ReadRequest<N>): Reads[N]['rows'];
+  /** Whether this turn has written anything so far, so that its COMMIT costs a sync anyway. */
+  isWriting(): boolean;
 };
 
 export type TurnHooks = {

@@ -1,0 +1,29 @@
+// What is built: the program and the library's entry points, and how each becomes a file of dist/.
+import { existsSync } from 'node:fs';
+import path from 'node:path';
+import type { PackageJson } from './project.ts';
+
+export type EntryPoint = {
+  readonly source: string;
+  /** File name below dist/. */
+  readonly output: string;
+  readonly isProgram: boolean;
+};
+
+const program: EntryPoint = { source: 'src/cli/main.ts', output: 'qinglong-edge.cjs', isProgram: true };
+
+/** The program, and one entry point for each subpath that package.json exports. */
+export function listEntryPoints({ exports }: PackageJson): EntryPoint[] {
+  const libraries = Object.values(exports).flatMap((target) => {
+    if (typeof target === 'string') {
+      return [];
+    }
+    const output = path.basename(target.default);
+    return [{ source: `src/${path.basename(output, '.cjs')}.ts`, output, isProgram: false }];
+  });
+  return [program, ...libraries];
+}
+
+export function hasSource(root: string, entry: EntryPoint): boolean {
+  return existsSync(path.join(root, entry.source));
+}

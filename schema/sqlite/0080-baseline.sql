@@ -1,0 +1,341 @@
+-- Runs, steps and their history; packages and what makes them startable; the tables that describe the store itself.
+--
+-- Bytes written decide the layout. A page has 1024 bytes: a row of a WITHOUT ROWID table stays on its leaf up to 230
+-- bytes, beyond that it spills onto a page of its own. Derived ids (event, mutation, step-run and attempt ids) are
+-- functions of a primary key and are not stored; the static part of a step stands in its plan. Digests are 32 bytes.
+-- A bound carries the name of its constant in src/core/limits.ts; a test compares the two.
+
+-- Retention puts its one row in here and takes it out again in the same transaction: only meanwhile may rows of the
+-- append-only tables be deleted. Nothing may ever change them.
+CREATE TABLE RetentionGate (
+  gateId INTEGER PRIMARY KEY CHECK (gateId = 1)
+) STRICT;
+
+CREATE TABLE Migrations (
+  id TEXT NOT NULL PRIMARY KEY CHECK (octet_length(id) BETWEEN 1 AND 128), -- limits.identifierBytesMax
+  sha256 TEXT NOT NULL CHECK (length(sha256) = 64 AND sha256 NOT GLOB '*[^0-9a-f]*'),
+  appliedAtMs INTEGER NOT NULL CHECK (appliedAtMs BETWEEN 0 AND 9007199254740991)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE Capabilities (
+  name TEXT NOT NULL PRIMARY KEY CHECK (octet_length(name) BETWEEN 1 AND 128), -- limits.identifierBytesMax
+  version INTEGER NOT NULL CHECK (version BETWEEN 1 AND 2147483647), -- limits.counterMax
+  features TEXT NOT NULL CHECK (json_valid(features))
+) STRICT, WITHOUT ROWID;
+
+INSERT INTO Capabilities (name, version, features) VALUES ('local-control-core', 40, '{}');
+
+-- What a run is from its first event on. Everything that changes is in RunRecords.
+CREATE TABLE RunIdentities (
+  runKey INTEGER PRIMARY KEY,
+  runId TEXT NOT NULL UNIQUE CHECK (octet_length(runId) BETWEEN 1 AND 36), -- limits.portableIdBytesMax
+  projectId TEXT NOT NULL CHECK (octet_length(projectId) BETWEEN 1 AND 128), -- limits.identifierBytesMax
+  planId TEXT NOT NULL CHECK (octet_length(planId) BETWEEN 1 AND 36), -- limits.portableIdBytesMax
+  workflowId TEXT NOT NULL CHECK (octet_length(workflowId) BETWEEN 1 AND 63), -- limits.resourceIdBytesMax
+  publicationDigest BLOB NOT NULL CHECK (length(publicationDigest) = 32),
+  packageName TEXT NOT NULL CHECK (octet_length(packageName) BETWEEN 1 AND 63), -- limits.packageNameBytesMax
+  generation INTEGER NOT NULL CHECK (generation BETWEEN 0 AND 2147483647), -- limits.counterMax
+  triggerType TEXT NOT NULL CHECK (triggerType = 'plugin_package_workflow'),
+  triggerId TEXT CHECK (octet_length(triggerId) BETWEEN 1 AND 128), -- limits.identifierBytesMax
+  scheduledForMs INTEGER CHECK (scheduledForMs BETWEEN 0 AND 9007199254740991),
+  requestedBy TEXT NOT NULL CHECK (octet_length(requestedBy) BETWEEN 1 AND 128), -- limits.identifierBytesMax
+  idempotencyKey TEXT CHECK (octet_length(idempotencyKey) BETWEEN 1 AND 128), -- limits.identifierBytesMax
+  retryOfRunId TEXT CHECK (octet_length(retryOfRunId) BETWEEN 1 AND 36), -- limits.portableIdBytesMax
+  deadlineStartMs INTEGER CHECK (deadlineStartMs BETWEEN 0 AND 9007199254740991),
+  deadlineStartUptimeMs INTEGER CHECK (deadlineStartUptimeMs BETWEEN 0 AND 9007199254740991),
+  deadlineBootId TEXT CHECK (octet_length(deadlineBootId) BETWEEN 1 AND 128), -- limits.identifierBytesMax
+  deadlineLengthMs INTEGER CHECK (deadlineLengthMs BETWEEN 0 AND 2147483647), -- limits.durationMsMax
+  CHECK ((deadlineStartUptimeMs IS NULL) = (deadlineStartMs IS NULL)),
+  CHECK ((deadlineBootId IS NULL) = (deadlineStartMs IS NULL)),
+  CHECK ((deadlineLengthMs IS NULL) = (deadlineStartMs IS NULL))
+) STRICT;
+
+-- The present state of a run (kind 0, number 0), of its steps (kind 1, numbered from 1 in the order of their keys) and
+-- of its attempts (kind 2, by their number): exactly what folding the run's events yields, each row with its digest.
+-- One table clustered by run, so that the changes of one commit meet on few pages.
+CREATE TABLE RunRecords (
+  runKey INTEGER NOT NULL REFERENCES RunIdentities (runKey) ON DELETE RESTRICT,
+  kind INTEGER NOT NULL CHECK (kind BETWEEN 0 AND 2),
+  number INTEGER NOT NULL,
+  status TEXT NOT NULL,
+  version INTEGER CHECK (version BETWEEN 1 AND 2147483647), -- limits.counterMax
+  createdAtMs INTEGER CHECK (createdAtMs BETWEEN 0 AND 9007199254740991),
+  updatedAtMs INTEGER CHECK (updatedAtMs BETWEEN 0 AND 9007199254740991),
+  readyAtMs INTEGER CHECK (readyAtMs BETWEEN 0 AND 9007199254740991),
+  startedAtMs INTEGER CHECK (startedAtMs BETWEEN 0 AND 9007199254740991),
+  finishedAtMs INTEGER CHECK (finishedAtMs BETWEEN 0 AND 9007199254740991),
+  planDigest BLOB CHECK (length(planDigest) = 32),
+  historyDigest BLOB CHECK (length(historyDigest) = 32),
+  digest BLOB NOT NULL CHECK (length(digest) = 32),
+  cancelRequestedAtMs INTEGER CHECK (cancelRequestedAtMs BETWEEN 0 AND 9007199254740991),
+  cancelReason TEXT CHECK (cancelReason IN ('user', 'policy', 'shutdown', 'reconcile', 'timeout')),
+  attemptCount INTEGER CHECK (attemptCount BETWEEN 0 AND 64), -- limits.attemptsPerStepMax
+  -- When a ready step is due, or an attempt's deadline. The boot id is absent where the row's `bootId` says the same.
+  spanStartMs INTEGER CHECK (spanStartMs BETWEEN 0 AND 9007199254740991),
+  spanStartUptimeMs INTEGER CHECK (spanStartUptimeMs BETWEEN 0 AND 9007199254740991),
+  spanBootId TEXT CHECK (octet_length(spanBootId) BETWEEN 1 AND 128), -- limits.identifierBytesMax
+  spanLengthMs INTEGER CHECK (spanLengthMs BETWEEN 0 AND 2147483647), -- limits.durationMsMax
+  resultCode TEXT CHECK (octet_length(resultCode) BETWEEN 1 AND 128), -- limits.identifierBytesMax
+  errorCode TEXT CHECK (octet_length(errorCode) BETWEEN 1 AND 128), -- limits.identifierBytesMax
+  errorSummary TEXT CHECK (octet_length(errorSummary) <= 2048), -- limits.errorSummaryBytesMax
+  inputRef TEXT CHECK (octet_length(inputRef) BETWEEN 1 AND 1024), -- limits.filePathBytesMax
+  outputRef TEXT CHECK (octet_length(outputRef) BETWEEN 1 AND 1024), -- limits.filePathBytesMax
+  PRIMARY KEY (runKey, kind, number),
+  CHECK (kind <> 0 OR (number = 0 AND status IN ('running', 'succeeded', 'failed', 'cancelled', 'timed_out'))),
+  CHECK (kind <> 1 OR number BETWEEN 1 AND 128), -- limits.stepsMax
+  CHECK (
+    kind <> 1 OR status IN (
+      'pending', 'ready', 'waiting_approval', 'running', 'lost', 'succeeded', 'failed', 'skipped', 'cancelled',
+      'timed_out'
+    )
+  ),
+  CHECK (kind <> 2 OR number BETWEEN 1 AND 2147483647), -- limits.counterMax
+  CHECK (
+    kind <> 2 OR status IN (
+      'claimed', 'starting', 'running', 'succeeded', 'failed', 'cancelled', 'timed_out', 'lost'
+    )
+  ),
+  CHECK ((version IS NOT NULL) = (kind <> 2)),
+  CHECK ((createdAtMs IS NOT NULL) = (kind = 0)),
+  CHECK ((updatedAtMs IS NOT NULL) = (kind <> 2)),
+  CHECK (readyAtMs IS NULL OR kind = 1),
+  CHECK (startedAtMs IS NOT NULL OR kind <> 0),
+  CHECK (
+    (finishedAtMs IS NOT NULL)
+      = (status IN ('succeeded', 'failed', 'skipped', 'cancelled', 'timed_out') OR (kind = 2 AND status = 'lost'))
+  ),
+  CHECK ((planDigest IS NOT NULL) = (kind = 0)),
+  CHECK ((historyDigest IS NOT NULL) = (kind = 0)),
+  CHECK (cancelRequestedAtMs IS NULL OR kind = 0),
+  CHECK ((cancelReason IS NULL) = (cancelRequestedAtMs IS NULL)),
+  CHECK ((attemptCount IS NOT NULL) = (kind = 1)),
+  CHECK (spanStartMs IS NULL OR kind <> 0),
+  CHECK ((spanStartUptimeMs IS NULL) = (spanStartMs IS NULL)),
+  CHECK ((spanLengthMs IS NULL) = (spanStartMs IS NULL)),
+  CHECK (spanBootId IS NULL OR spanStartMs IS NOT NULL),
+  CHECK (
+    (resultCode IS NOT NULL)
+      = (kind = 1 AND status IN ('failed', 'skipped', 'cancelled', 'timed_out', 'lost'))
+  ),
+  CHECK (errorCode IS NULL OR kind <> 1),
+  CHECK (inputRef IS NULL OR kind = 1),
+  CHECK (outputRef IS NULL OR kind = 1)
+) STRICT, WITHOUT ROWID;
+
+-- Pages of running runs, oldest first: whatever looks for work reads this and never the finished runs. Statements that
+-- leave a run's status as it is do not name it, so that SQLite does not touch this index.
+CREATE INDEX RunningRuns ON RunRecords (createdAtMs, planDigest) WHERE kind = 0 AND status = 'running';
+
+-- Runs that ended badly are few, and are what an operator looks for.
+CREATE INDEX FailedRuns ON RunRecords (status, runKey)
+  WHERE kind = 0 AND status IN ('failed', 'cancelled', 'timed_out');
+
+-- The truth: one append-only fact a row. `type` and `actorType` are codes, see RunHistory. A step is meant by its
+-- number, an attempt by the step and the epoch that it was admitted in. `payload` is canonical JSON without nulls; that
+-- of step.created is a function of the plan and is not stored.
+CREATE TABLE RunEvents (
+  runKey INTEGER NOT NULL REFERENCES RunIdentities (runKey) ON DELETE RESTRICT,
+  sequence INTEGER NOT NULL CHECK (sequence BETWEEN 1 AND 2147483647), -- limits.counterMax
+  type INTEGER NOT NULL CHECK (type BETWEEN 0 AND 24),
+  actorType INTEGER NOT NULL CHECK (actorType BETWEEN 0 AND 2),
+  actorId TEXT CHECK (octet_length(actorId) BETWEEN 1 AND 128), -- limits.identifierBytesMax
+  stepNumber INTEGER CHECK (stepNumber BETWEEN 1 AND 128), -- limits.stepsMax
+  attemptEpoch INTEGER CHECK (attemptEpoch BETWEEN 1 AND 2147483647), -- limits.counterMax
+  payload TEXT CHECK (octet_length(payload) <= 16384), -- limits.eventPayloadBytesMax
+  createdAtMs INTEGER NOT NULL CHECK (createdAtMs BETWEEN 0 AND 9007199254740991),
+  PRIMARY KEY (runKey, sequence),
+  CHECK (attemptEpoch IS NULL OR stepNumber IS NOT NULL),
+  CHECK (type <> 1 OR payload IS NULL)
+) STRICT, WITHOUT ROWID;
+
+CREATE TRIGGER RunIdentitiesNeverChange BEFORE UPDATE ON RunIdentities
+BEGIN
+  SELECT RAISE(ABORT, 'RunIdentities never change');
+END;
+
+CREATE TRIGGER RunIdentitiesStay BEFORE DELETE ON RunIdentities WHEN NOT EXISTS (SELECT 1 FROM RetentionGate)
+BEGIN
+  SELECT RAISE(ABORT, 'RunIdentities stay');
+END;
+
+CREATE TRIGGER RunEventsNeverChange BEFORE UPDATE ON RunEvents
+BEGIN
+  SELECT RAISE(ABORT, 'RunEvents never change');
+END;
+
+CREATE TRIGGER RunEventsStay BEFORE DELETE ON RunEvents WHEN NOT EXISTS (SELECT 1 FROM RetentionGate)
+BEGIN
+  SELECT RAISE(ABORT, 'RunEvents stay');
+END;
+
+-- Runs whose evidence was found damaged. Outside the fold, by id: the run's own rows are not to be believed.
+CREATE TABLE SetAside (
+  runId TEXT NOT NULL PRIMARY KEY CHECK (octet_length(runId) BETWEEN 1 AND 36), -- limits.portableIdBytesMax
+  code TEXT NOT NULL CHECK (octet_length(code) BETWEEN 1 AND 128), -- limits.identifierBytesMax
+  summary TEXT NOT NULL CHECK (octet_length(summary) <= 2048), -- limits.errorSummaryBytesMax
+  atMs INTEGER NOT NULL CHECK (atMs BETWEEN 0 AND 9007199254740991)
+) STRICT, WITHOUT ROWID;
+
+-- Packages. `generationDigest` vouches for what an installation is; only its state moves.
+CREATE TABLE PackageInstallations (
+  installationId TEXT NOT NULL PRIMARY KEY
+    CHECK (octet_length(installationId) BETWEEN 1 AND 128), -- limits.identifierBytesMax
+  projectId TEXT NOT NULL CHECK (octet_length(projectId) BETWEEN 1 AND 128), -- limits.identifierBytesMax
+  packageName TEXT NOT NULL CHECK (octet_length(packageName) BETWEEN 1 AND 63), -- limits.packageNameBytesMax
+  generation INTEGER NOT NULL CHECK (generation BETWEEN 0 AND 2147483647), -- limits.counterMax
+  lockDigest BLOB NOT NULL CHECK (length(lockDigest) = 32),
+  generationDigest BLOB NOT NULL CHECK (length(generationDigest) = 32),
+  materializedRevisionDigest BLOB NOT NULL CHECK (length(materializedRevisionDigest) = 32),
+  version TEXT NOT NULL CHECK (octet_length(version) BETWEEN 1 AND 64), -- limits.versionBytesMax
+  state TEXT NOT NULL CHECK (state IN ('staged', 'active', 'superseded', 'failed', 'removed')),
+  publisherKeyId TEXT CHECK (octet_length(publisherKeyId) BETWEEN 1 AND 128), -- limits.identifierBytesMax
+  installedAtMs INTEGER NOT NULL CHECK (installedAtMs BETWEEN 0 AND 9007199254740991),
+  UNIQUE (projectId, packageName, generation)
+) STRICT;
+
+CREATE TABLE PackageInstallationHeads (
+  projectId TEXT NOT NULL,
+  packageName TEXT NOT NULL,
+  installationId TEXT NOT NULL REFERENCES PackageInstallations (installationId) ON DELETE RESTRICT,
+  PRIMARY KEY (projectId, packageName)
+) STRICT, WITHOUT ROWID;
+
+-- Named by its own digest: two projects, or an uninstalled and again installed package, share a row.
+CREATE TABLE MaterializedRevisions (
+  revisionDigest BLOB NOT NULL PRIMARY KEY CHECK (length(revisionDigest) = 32),
+  revision TEXT NOT NULL CHECK (octet_length(revision) <= 4194304) -- limits.revisionBytesMax
+) STRICT;
+
+-- The digest chain that alone makes workflows startable, and its one head.
+CREATE TABLE AutomationPublications (
+  projectId TEXT NOT NULL,
+  packageName TEXT NOT NULL,
+  version INTEGER NOT NULL CHECK (version BETWEEN 1 AND 2147483647), -- limits.counterMax
+  state TEXT NOT NULL CHECK (state IN ('active', 'withdrawn', 'absent')),
+  installationId TEXT NOT NULL,
+  generation INTEGER NOT NULL CHECK (generation BETWEEN 0 AND 2147483647), -- limits.counterMax
+  lockDigest BLOB NOT NULL CHECK (length(lockDigest) = 32),
+  generationDigest BLOB NOT NULL CHECK (length(generationDigest) = 32),
+  materializedRevisionDigest BLOB NOT NULL CHECK (length(materializedRevisionDigest) = 32),
+  previousPublicationDigest BLOB CHECK (length(previousPublicationDigest) = 32),
+  lifecycleEventDigest BLOB CHECK (length(lifecycleEventDigest) = 32),
+  workflows TEXT NOT NULL CHECK (octet_length(workflows) <= 32768), -- limits.publicationBytesMax
+  publishedAtMs INTEGER NOT NULL CHECK (publishedAtMs BETWEEN 0 AND 9007199254740991),
+  publicationDigest BLOB NOT NULL CHECK (length(publicationDigest) = 32),
+  PRIMARY KEY (projectId, packageName, version),
+  CHECK ((previousPublicationDigest IS NULL) = (version = 1))
+) STRICT;
+
+CREATE TABLE AutomationPublicationHeads (
+  projectId TEXT NOT NULL,
+  packageName TEXT NOT NULL,
+  version INTEGER NOT NULL,
+  publicationDigest BLOB NOT NULL CHECK (length(publicationDigest) = 32),
+  PRIMARY KEY (projectId, packageName),
+  FOREIGN KEY (projectId, packageName, version)
+    REFERENCES AutomationPublications (projectId, packageName, version) ON DELETE RESTRICT
+) STRICT, WITHOUT ROWID;
+
+-- The state of an installation's lifecycle is that of its last event.
+CREATE TABLE PackageLifecycleEvents (
+  installationId TEXT NOT NULL REFERENCES PackageInstallations (installationId) ON DELETE RESTRICT,
+  sequence INTEGER NOT NULL CHECK (sequence BETWEEN 1 AND 2147483647), -- limits.counterMax
+  projectId TEXT NOT NULL,
+  packageName TEXT NOT NULL,
+  state TEXT NOT NULL CHECK (state IN ('active', 'disabled', 'uninstalled')),
+  reason TEXT CHECK (octet_length(reason) <= 2048), -- limits.errorSummaryBytesMax
+  atMs INTEGER NOT NULL CHECK (atMs BETWEEN 0 AND 9007199254740991),
+  lifecycleEventDigest BLOB NOT NULL CHECK (length(lifecycleEventDigest) = 32),
+  PRIMARY KEY (installationId, sequence)
+) STRICT, WITHOUT ROWID;
+
+-- Permanent: nothing lifts one. The lock stands before the installation, because an install asks by lock alone.
+CREATE TABLE PackageQuarantines (
+  projectId TEXT NOT NULL CHECK (octet_length(projectId) BETWEEN 1 AND 128), -- limits.identifierBytesMax
+  packageName TEXT NOT NULL CHECK (octet_length(packageName) BETWEEN 1 AND 63), -- limits.packageNameBytesMax
+  lockDigest BLOB NOT NULL CHECK (length(lockDigest) = 32),
+  installationId TEXT NOT NULL CHECK (octet_length(installationId) BETWEEN 1 AND 128), -- limits.identifierBytesMax
+  reason TEXT NOT NULL CHECK (octet_length(reason) <= 2048), -- limits.errorSummaryBytesMax
+  atMs INTEGER NOT NULL CHECK (atMs BETWEEN 0 AND 9007199254740991),
+  PRIMARY KEY (projectId, packageName, lockDigest, installationId)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE Publishers (
+  keyId TEXT NOT NULL PRIMARY KEY CHECK (octet_length(keyId) BETWEEN 1 AND 128), -- limits.identifierBytesMax
+  publicKey BLOB NOT NULL CHECK (length(publicKey) = 32),
+  addedAtMs INTEGER NOT NULL CHECK (addedAtMs BETWEEN 0 AND 9007199254740991),
+  revokedAtMs INTEGER CHECK (revokedAtMs BETWEEN 0 AND 9007199254740991)
+) STRICT, WITHOUT ROWID;
+
+CREATE TRIGGER MaterializedRevisionsNeverChange BEFORE UPDATE ON MaterializedRevisions
+BEGIN
+  SELECT RAISE(ABORT, 'MaterializedRevisions never change');
+END;
+
+CREATE TRIGGER MaterializedRevisionsStay BEFORE DELETE ON MaterializedRevisions
+WHEN NOT EXISTS (SELECT 1 FROM RetentionGate)
+BEGIN
+  SELECT RAISE(ABORT, 'MaterializedRevisions stay');
+END;
+
+CREATE TRIGGER AutomationPublicationsNeverChange BEFORE UPDATE ON AutomationPublications
+BEGIN
+  SELECT RAISE(ABORT, 'AutomationPublications never change');
+END;
+
+CREATE TRIGGER AutomationPublicationsStay BEFORE DELETE ON AutomationPublications
+WHEN NOT EXISTS (SELECT 1 FROM RetentionGate)
+BEGIN
+  SELECT RAISE(ABORT, 'AutomationPublications stay');
+END;
+
+CREATE TRIGGER PackageLifecycleEventsNeverChange BEFORE UPDATE ON PackageLifecycleEvents
+BEGIN
+  SELECT RAISE(ABORT, 'PackageLifecycleEvents never change');
+END;
+
+CREATE TRIGGER PackageLifecycleEventsStay BEFORE DELETE ON PackageLifecycleEvents
+WHEN NOT EXISTS (SELECT 1 FROM RetentionGate)
+BEGIN
+  SELECT RAISE(ABORT, 'PackageLifecycleEvents stay');
+END;
+
+CREATE TRIGGER PackageQuarantinesNeverChange BEFORE UPDATE ON PackageQuarantines
+BEGIN
+  SELECT RAISE(ABORT, 'PackageQuarantines never change');
+END;
+
+CREATE TRIGGER PackageQuarantinesStay BEFORE DELETE ON PackageQuarantines
+WHEN NOT EXISTS (SELECT 1 FROM RetentionGate)
+BEGIN
+  SELECT RAISE(ABORT, 'PackageQuarantines stay');
+END;
+
+-- For people: the names of the design over the compact tables.
+CREATE VIEW Runs AS
+SELECT
+  i.runId AS id, i.projectId, i.planId, lower(hex(r.planDigest)) AS planDigest, i.workflowId,
+  lower(hex(i.publicationDigest)) AS publicationDigest, i.packageName, i.generation, i.triggerType, i.triggerId,
+  i.scheduledForMs, i.requestedBy, i.idempotencyKey, r.status, r.version, r.version AS eventSequence, r.createdAtMs,
+  r.startedAtMs, r.updatedAtMs, r.finishedAtMs, i.deadlineStartMs, i.deadlineStartUptimeMs, i.deadlineBootId,
+  i.deadlineLengthMs, r.cancelRequestedAtMs, r.cancelReason, i.retryOfRunId, r.errorCode, r.errorSummary,
+  lower(hex(r.historyDigest)) AS historyDigest, lower(hex(r.digest)) AS digest
+FROM RunIdentities AS i
+JOIN RunRecords AS r ON r.runKey = i.runKey AND r.kind = 0;
+
+CREATE VIEW RunHistory AS
+SELECT
+  i.runId, e.sequence,
+  json_extract(
+    '["workflow.admitted","step.created","step.readied","step.skipped","step.failed","step.cancelled",
+      "step.timed_out","attempt.claimed","attempt.started","attempt.observed","attempt.succeeded","attempt.failed",
+      "attempt.cancelled","attempt.timed_out","attempt.lost","workflow.task_timeout_requested",
+      "workflow.attempt_stop_requested","workflow.cancel_requested","workflow.succeeded","workflow.failed",
+      "workflow.cancelled","workflow.timed_out","workflow.leftover_found","workflow.stop_forced",
+      "workflow.late_receipt_found"]',
+    '$[' || e.type || ']'
+  ) AS type,
+  json_extract('["runtime","operator","executor"]', '$[' || e.actorType || ']') AS actorType,
+  e.actorId, e.stepNumber, e.attemptEpoch, e.payload, e.createdAtMs
+FROM RunEvents AS e
+JOIN RunIdentities AS i ON i.runKey = e.runKey;

@@ -1,0 +1,161 @@
+// Every option of the command line, once. Owns names, values, checks and the environment variable that stands in for an
+// option; which command takes which option is commands.ts.
+import { isIdentifier } from '../core/ids.ts';
+import { limits } from '../core/limits.ts';
+
+/** Null if the text is acceptable, else the rule that it breaks, to be put behind the option's name. */
+export type TextRule = (text: string) => string | null;
+
+type OptionDefinition = {
+  readonly help: string;
+  /** Read where the option is not given. */
+  readonly environment?: string;
+} & (
+  | { readonly kind: 'flag' }
+  | { readonly kind: 'text'; readonly value: string; readonly rule: TextRule }
+  | { readonly kind: 'count'; readonly value: string; readonly min: number; readonly max: number }
+  | { readonly kind: 'choice'; readonly value: string; readonly choices: readonly string[] }
+);
+
+const notEmpty: TextRule = (text) => (text === '' ? 'must not be empty' : null);
+
+/** What fits the shortest page of a terminal; and what one answer may hold. */
+const listLimits = { min: 1, max: 10_000 } as const;
+
+export const optionTable = {
+  data: {
+    kind: 'text',
+    value: 'DIR',
+    rule: notEmpty,
+    environment: 'QINGLONG_EDGE_DATA',
+    help: 'the data directory (default ./.qinglong-edge)',
+  },
+  profile: {
+    kind: 'choice',
+    value: 'NAME',
+    choices: ['edge', 'standalone'],
+    environment: 'QINGLONG_EDGE_PROFILE',
+    help: 'edge or standalone; fixed when the data directory is made (default edge)',
+  },
+  durability: {
+    kind: 'choice',
+    value: 'NAME',
+    choices: ['delete-extra', 'delete-full', 'wal-full'],
+    environment: 'QINGLONG_EDGE_DURABILITY',
+    help: 'delete-extra, delete-full or wal-full; fixed when the data directory is made',
+  },
+  'run-dir': {
+    kind: 'text',
+    value: 'DIR',
+    rule: notEmpty,
+    environment: 'QINGLONG_EDGE_RUN_DIR',
+    help: 'the run directory, best in memory (default below /run)',
+  },
+  json: { kind: 'flag', help: 'print JSON: one document, or one object a line where something is followed' },
+  help: { kind: 'flag', help: 'show help, also for one command' },
+  version: { kind: 'flag', help: 'show the version' },
+  workflow: { kind: 'text', value: 'ID', rule: notEmpty, help: 'the workflow, where the package has several' },
+  key: {
+    kind: 'text',
+    value: 'KEY',
+    rule: (text) =>
+      isIdentifier(text)
+        ? null
+        : `must be 1 to ${limits.identifierBytesMax} of A-Z a-z 0-9 . _ : -, beginning with a letter or digit`,
+    help: 'idempotency key: the same key starts one run, however often it is given',
+  },
+  wait: { kind: 'flag', help: 'follow the run to its end; the exit code is that of the run' },
+  out: { kind: 'text', value: 'FILE', rule: notEmpty, help: 'write to this file' },
+  'until-idle': { kind: 'flag', help: 'end when nothing can progress any more' },
+  reason: {
+    kind: 'text',
+    value: 'TEXT',
+    rule: (text) => (text.trim() === '' ? 'must not be empty' : reasonLength(text)),
+    help: 'why, for the record',
+  },
+  page: { kind: 'count', value: 'N', min: 1, max: limits.pageMax, help: `at most N runs (default ${limits.pageMax})` },
+  status: {
+    kind: 'choice',
+    value: 'STATUS',
+    choices: ['running', 'succeeded', 'failed', 'cancelled', 'timed_out'],
+    help: 'only runs of this status',
+  },
+  package: { kind: 'text', value: 'NAME', rule: notEmpty, help: 'only runs of this package' },
+  limit: { kind: 'count', value: 'N', ...listLimits, help: 'at most N, the newest first (default 20)' },
+  follow: { kind: 'flag', help: 'go on with what comes, until the run has ended' },
+  attempt: {
+    kind: 'count',
+    value: 'N',
+    min: 1,
+    max: limits.attemptsPerStepMax,
+    help: 'the Nth attempt of the step (default the last)',
+  },
+  tail: { kind: 'count', value: 'N', min: 1, max: 1_000_000, help: 'only the last N lines' },
+  raw: { kind: 'flag', help: 'the exact bytes, control characters included' },
+  clear: { kind: 'flag', help: 'take back a run that was set aside, if it is sound' },
+} as const satisfies Record<string, OptionDefinition>;
+
+export type OptionName = keyof typeof optionTable;
+
+type ValueOf<D> = D extends { readonly kind: 'flag' }
+  ? true
+  : D extends { readonly kind: 'count' }
+    ? number
+    : D extends { readonly kind: 'choice'; readonly choices: readonly (infer C)[] }
+      ? C
+      : string;
+
+/** The options that were given, or that the environment gives. */
+export type OptionValues = { readonly [N in OptionName]?: ValueOf<(typeof optionTable)[N]> };
+
+export const globalOptions: readonly OptionName[] = [
+  'data',
+  'profile',
+  'durability',
+  'run-dir',
+  'json',
+  'help',
+  'version',
+];
+
+export function optionDefinition(name: OptionName): OptionDefinition {
+  return optionTable[name];
+}
+
+export function isOptionName(name: string): name is OptionName {
+  return Object.hasOwn(optionTable, name);
+}
+
+/** `--name VALUE`, as help and messages write it. */
+export function optionForm(name: OptionName): string {
+  const definition = optionDefinition(name);
+  return definition.kind === 'flag' ? `--${name}` : `--${name} ${definition.value}`;
+}
+
+/** The value of an option's text, or the rule that the text breaks. */
+export function readOptionValue(name: OptionName, text: string): { value: string | number } | { rule: string } {
+  const definition = optionDefinition(name);
+  switch (definition.kind) {
+    case 'flag':
+      return { rule: 'takes no value' };
+    case 'text': {
+      const rule = definition.rule(text);
+      return rule === null ? { value: text } : { rule };
+    }
+    case 'choice':
+      return definition.choices.includes(text)
+        ? { value: text }
+        : { rule: `must be one of ${definition.choices.join(', ')}` };
+    case 'count': {
+      const { min, max } = definition;
+      const count = /^[0-9]{1,9}$/.test(text) ? Number(text) : Number.NaN;
+      return count >= min && count <= max ? { value: count } : { rule: `must be a number from ${min} to ${max}` };
+    }
+  }
+}
+
+function reasonLength(text: string): string | null {
+  const bytes = Buffer.byteLength(text);
+  const max = limits.errorSummaryBytesMax;
+  return bytes > max ? `has ${bytes} bytes, at most ${max} are allowed` : null;
+}

@@ -1,0 +1,113 @@
+# The launcher: runs one attempt's command in a session of its own, so that the command, its output and its result
+# outlive the runtime. For dash and BusyBox ash; forks only mkfifo, dd and wc, and execs env (and nice).
+#
+#   sh launcher.sh ATTEMPT-ID ATTEMPT-DIRECTORY SEGMENT-BYTES     current directory = ATTEMPT-DIRECTORY, stderr = notes
+#
+# Order is what makes it exact. Nothing may be moved across these lines:
+#   files that will be written later are preallocated  →  a full disk is met before the command, never after it
+#   pump started, `alive` opened, `identity` written   →  whoever comes later can find and watch what runs
+#   `taken` created exclusively, by the child          →  from here on the command runs; before, it never did
+#   receipt written at the command's own end           →  before the pump and whatever the command left behind end
+set -u
+umask 077
+attempt=$1
+home=$2
+segment_bytes=$3
+block_bytes=8192
+
+# Signals to the group are for the command. Handled, not ignored, so that the command has the defaults again.
+signals='HUP INT QUIT USR1 USR2 ALRM TERM'
+trap : $signals
+
+# Keeps the first segment and the last one to two of what comes in; says in `count` where each of them begins.
+# `2<>` and `1<>` overwrite in place: these pages were allocated at the start.
+say_count() {
+  echo "ql-count-1 $attempt $start_1 $start_2 $thrown $1 end" 1<>count
+}
+
+# Nothing more can be kept: read on, so that the command does not stand still, and count what is thrown away.
+throw_rest() {
+  say_count throwing
+  thrown=$(wc -c)
+  say_count short
+  exit 0
+}
+
+# The segment that was filled before the last one makes room. Its start is taken out of `count` while its old bytes are
+# still there, and the new one is said when they are gone, so that a reader never takes one for the other.
+next_segment() {
+  start=$((start + size))
+  size=0
+  if [ "$segment" = 1 ]; then
+    segment=2 start_2=-
+  else
+    segment=1 start_1=-
+  fi
+  say_count open
+  command : >"out.$segment" || throw_rest
+  if [ "$segment" = 1 ]; then start_1=$start; else start_2=$start; fi
+  say_count open
+}
+
+pump() {
+  trap '' $signals
+  segment=0 start=0 size=0 start_1=- start_2=- thrown=0
+  while :; do
+    # dd ends after this many reads, however small; a shorter count of records is the end of the output.
+    reads_max=$(((segment_bytes - size + block_bytes - 1) / block_bytes))
+    dd bs=$block_bytes count=$reads_max 2<>records >>"out.$segment" || throw_rest
+    # GNU dd warns of partial reads first.
+    while read -r records rest; do
+      [ "$rest" != 'records in' ] || break
+    done <records
+    [ $((${records%+*} + ${records#*+})) -ge $reads_max ] || break
+    size=$(wc -c <"out.$segment") || throw_rest
+    [ "$size" -lt "$segment_bytes" ] || next_segment
+  done
+  say_count done
+}
+
+# Field k of /proc/PID/stat becomes $k: what follows the command name begins with the third.
+read -r stat </proc/$$/stat || exit 1
+set -- 1 2 ${stat##*) }
+[ "$6" = $$ ] || exit 1
+start_ticks=${22}
+read -r boot_id </proc/sys/kernel/random/boot_id || exit 1
+read -r uptime rest </proc/uptime || exit 1
+
+page=' '
+for doubling in 1 2 3 4 5 6 7 8 9 10 11 12; do page=$page$page; done
+echo "${page#?}" >receipt || exit 1
+echo "${page#?}" >count || exit 1
+echo "${page#?}" >records || exit 1
+
+# Both ends of `output` are open before the pump is forked, and neither is open for both afterwards: opening never
+# blocks, and a command whose pump was killed gets SIGPIPE. `pumping` has its writer from before the fork on.
+# In parentheses: a shell keeps copies of what it redirects for a function.
+mkfifo alive output pumping || exit 1
+exec 8<>output 6<output 7>output 8>&- 5<>pumping
+(pump) <&6 6<&- 7>&- 2>/dev/null &
+exec 5>&- 6<&- 9<>alive
+echo "ql-identity-1 $attempt $$ $start_ticks $boot_id $uptime $! end" >identity || exit 1
+
+# The shell's own word about a signal goes to `notes` (stderr) after this line; the line allocates the page for it.
+echo 'ql-notes-1' >&2 || exit 1
+(
+  trap - $signals
+  . ./command || exit 1
+  cd -P "$directory" || exit 1
+  [ -z "$memory_kib" ] || ulimit -v "$memory_kib" || exit 1
+  [ -z "$cpu_seconds" ] || ulimit -t "$cpu_seconds" || exit 1
+  [ -z "$files" ] || ulimit -n "$files" || exit 1
+  read -r pid rest </proc/self/stat || exit 1
+  set -C
+  command exec 4>"$home/taken" || exit 1
+  echo "ql-taken-1 $attempt $pid end" >&4 2>/dev/null
+  umask "$mask"
+  exec "$@" >&7 2>&7 4>&- 7>&- 9>&-
+)
+status=$?
+exec 7>&-
+[ -f taken ] && [ ! -h taken ] || exit 1
+read -r uptime rest </proc/uptime
+echo "ql-receipt-1 $attempt $status $uptime end" 1<>receipt

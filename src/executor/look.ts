@@ -1,0 +1,117 @@
+// What to do with an attempt that is ending, as a pure decision over what one look at its session showed. Signals,
+// times and order are decided here and nowhere else.
+//
+// A command that ends by itself: whoever it left in its session has half of the output drain (1 s) undisturbed, then
+// gets TERM, and at the end of the drain (2 s) KILL; then the attempt ends, so that no retry runs beside the
+// leftovers of the try before. A stop: TERM at once (by `stop`), KILL after its grace, and the attempt ends only when
+// nobody is left. KILL spares launcher and pump for half a second, so that the command's true end and its last output
+// are still recorded.
+import { limits } from '../core/limits.ts';
+
+export type LookInput = {
+  /** `gone`: with a receipt the command has ended; without one (the launcher was killed) it may still run. */
+  readonly launcher: 'alive' | 'gone';
+  readonly hasReceipt: boolean;
+  readonly othersCount: number;
+  readonly unprovenCount: number;
+  readonly isPumpDone: boolean;
+  readonly nowMs: number;
+  /** When the launcher was found gone; null while it lives. */
+  readonly goneAtMs: number | null;
+  /** When the grace of a stop ends; null without one. */
+  readonly killAtMs: number | null;
+  readonly isTermSent: boolean;
+  /** The distance to the look before, for back-off; null before the first. */
+  readonly lookDelayMs: number | null;
+};
+
+export type LookSignal = 'term-others' | 'kill-others' | 'kill-everyone' | 'kill-pump';
+
+export type LookDecision = {
+  readonly signal: LookSignal | null;
+  readonly isOver: boolean;
+  /** Null: nothing is to be looked at before something happens. */
+  readonly nextLookMs: number | null;
+  readonly lookDelayMs: number | null;
+};
+
+const quiet: LookDecision = { signal: null, isOver: false, nextLookMs: null, lookDelayMs: null };
+
+/** The next step for an attempt. Uptimes in ms; the answer is complete: no other look is due. */
+export function decideLook(input: LookInput): LookDecision {
+  if (input.launcher === 'alive' || input.goneAtMs === null) {
+    return decideWithLauncher(input);
+  }
+  const drainEndMs = input.goneAtMs + limits.outputDrainMsMax;
+  if (input.othersCount > 0) {
+    return decideLeftovers(input, input.goneAtMs, drainEndMs);
+  }
+  // After a receipt, a session that cannot be proven ours is none of ours. Without one it might be the command.
+  if (input.unprovenCount > 0 && !input.hasReceipt) {
+    return lookLater(input, limits.orphanLookMsMin);
+  }
+  if (input.isPumpDone || input.nowMs >= drainEndMs) {
+    const isHeld = !input.isPumpDone && input.killAtMs !== null;
+    return { ...quiet, isOver: true, signal: isHeld ? 'kill-pump' : null };
+  }
+  return { ...quiet, nextLookMs: drainEndMs };
+}
+
+/**
+ * When a session whose launcher has just gone is looked at first, if nothing happens before: a look reads all of /proc,
+ * and the usual command has nobody left when its pump ends a moment later.
+ */
+export function decideFirstLook(input: Pick<LookInput, 'hasReceipt' | 'isPumpDone' | 'killAtMs' | 'nowMs'>): number {
+  const isUsual = input.hasReceipt && input.killAtMs === null && !input.isPumpDone;
+  return isUsual ? input.nowMs + limits.outputDrainMsMax / 2 : input.nowMs;
+}
+
+function decideWithLauncher({ nowMs, killAtMs, lookDelayMs }: LookInput): LookDecision {
+  if (killAtMs === null) {
+    return quiet;
+  }
+  if (nowMs < killAtMs) {
+    return { ...quiet, nextLookMs: killAtMs };
+  }
+  const escalateAtMs = killAtMs + limits.killEscalationMs;
+  if (nowMs < escalateAtMs) {
+    return { ...quiet, signal: 'kill-others', nextLookMs: escalateAtMs };
+  }
+  const delayMs = double(lookDelayMs, limits.killEscalationMs);
+  return { ...quiet, signal: 'kill-everyone', nextLookMs: nowMs + delayMs, lookDelayMs: delayMs };
+}
+
+function decideLeftovers(input: LookInput, goneAtMs: number, drainEndMs: number): LookDecision {
+  const { nowMs, hasReceipt } = input;
+  const isStop = input.killAtMs !== null;
+  if (!isStop && !hasReceipt) {
+    return lookLater(input, limits.orphanLookMsMin);
+  }
+  const killAtMs = input.killAtMs ?? drainEndMs;
+  if (!isStop && nowMs >= killAtMs + limits.killEscalationMs) {
+    // Its own end is known; what KILL does not end (it waits in the kernel) is reported, and does not hold the attempt.
+    return { ...quiet, isOver: true };
+  }
+  if (nowMs >= killAtMs) {
+    return { ...lookLater(input, limits.sessionLookMsMin), signal: 'kill-others' };
+  }
+  const termAtMs = goneAtMs + limits.outputDrainMsMax / 2;
+  if (!input.isTermSent && nowMs < termAtMs) {
+    return { ...quiet, nextLookMs: Math.min(termAtMs, killAtMs) };
+  }
+  const later = lookLater(input, limits.sessionLookMsMin);
+  return {
+    ...later,
+    signal: input.isTermSent ? null : 'term-others',
+    nextLookMs: Math.min(killAtMs, later.nextLookMs ?? killAtMs),
+  };
+}
+
+function lookLater({ nowMs, lookDelayMs }: LookInput, startMs: number): LookDecision {
+  const delayMs = double(lookDelayMs, startMs);
+  return { ...quiet, nextLookMs: nowMs + delayMs, lookDelayMs: delayMs };
+}
+
+function double(delayMs: number | null, startMs: number): number {
+  return delayMs === null ? startMs : Math.min(limits.orphanLookMsMax, Math.max(startMs, delayMs * 2));
+}

@@ -1,0 +1,155 @@
+// Processes of one session in /proc, whose they are, and signals to them. A process is identified by pid, start ticks
+// and boot together: no pid is signalled of which that is not known, and never 0, 1, this process or its own group.
+//
+// What proves that session P is ours. The kernel gives no pid away that is still the id of a session, so a session
+// lives without a gap from its leader to its last member. One proven member therefore proves all of them:
+//   - its leader, with the start ticks in `identity`; another process with that pid proves that ours is over
+//   - the process that took the start
+//   - a member that started before the launcher's end, which the receipt dates
+//   - a member that was proven at an earlier look and still lives
+//   - a member whose environment names the attempt (QL_ATTEMPT_ID)
+import { closeSync, openSync, readdirSync, readFileSync, readSync } from 'node:fs';
+import { assert } from '../core/errors.ts';
+import type { Identity } from './attempt-files.ts';
+
+export type ProcessRow = {
+  readonly pid: number;
+  readonly parentPid: number;
+  readonly groupId: number;
+  readonly sessionId: number;
+  readonly startTicks: number;
+  /** Dead, and only not yet waited for. */
+  readonly isZombie: boolean;
+};
+
+export type SessionProof = {
+  readonly attemptId: string;
+  readonly identity: Identity;
+  /** Of the running kernel. */
+  readonly bootId: string;
+  readonly commandPid: number | null;
+  readonly launcherEndUptimeMs: number | null;
+  /** Keys (`processKey`) of members proven at earlier looks. */
+  readonly seen: ReadonlySet<string>;
+};
+
+export type SessionView = {
+  /** Living members that are ours, but for the launcher and its pump. */
+  readonly others: readonly ProcessRow[];
+  readonly launcher: ProcessRow | null;
+  readonly pump: readonly ProcessRow[];
+  /** Living members of a session of that id, of which cannot be told whose they are. */
+  readonly unproven: readonly ProcessRow[];
+};
+
+const statBuffer = Buffer.alloc(1024);
+const msPerTick = 10;
+const emptyView: SessionView = { others: [], launcher: null, pump: [], unproven: [] };
+
+/** One process, or null where there is none. */
+export function readProcess(pid: number): ProcessRow | null {
+  let text: string;
+  try {
+    const fd = openSync(`/proc/${pid}/stat`, 'r');
+    try {
+      text = statBuffer.toString('latin1', 0, readSync(fd, statBuffer, 0, statBuffer.length, 0));
+    } finally {
+      closeSync(fd);
+    }
+  } catch {
+    return null;
+  }
+  // The name in parentheses may hold anything; what follows begins with field 3.
+  const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
+  const [state = '', parentPid, groupId, sessionId] = fields;
+  return {
+    pid,
+    parentPid: Number(parentPid),
+    groupId: Number(groupId),
+    sessionId: Number(sessionId),
+    startTicks: Number(fields[19]),
+    isZombie: state === 'Z' || state === 'X',
+  };
+}
+
+/** All processes whose session has this id, zombies included: about 10 µs for every process of the machine. */
+export function listSession(sessionId: number): ProcessRow[] {
+  return readdirSync('/proc').flatMap((name) => {
+    const row = /^[0-9]+$/.test(name) ? readProcess(Number(name)) : null;
+    return row?.sessionId === sessionId ? [row] : [];
+  });
+}
+
+export function processKey(row: ProcessRow): string {
+  return `${row.pid}:${row.startTicks}`;
+}
+
+/** Who of an attempt's session lives now. */
+export function viewSession(proof: SessionProof): SessionView {
+  const { identity } = proof;
+  if (identity.bootId !== proof.bootId) {
+    return emptyView;
+  }
+  const rows = listSession(identity.pid);
+  const leader = rows.find((row) => row.pid === identity.pid) ?? null;
+  if (leader !== null && leader.startTicks !== identity.startTicks) {
+    return emptyView;
+  }
+  const living = rows.filter((row) => !row.isZombie);
+  if (leader === null && !living.some((row) => isProven(row, proof))) {
+    return { ...emptyView, unproven: living };
+  }
+  const pump = living.filter((row) => row.pid === identity.pumpPid || row.parentPid === identity.pumpPid);
+  const launcher = living.find((row) => row.pid === identity.pid) ?? null;
+  const others = living.filter((row) => row !== launcher && !pump.includes(row));
+  return { others, launcher, pump, unproven: [] };
+}
+
+function isProven(row: ProcessRow, proof: SessionProof): boolean {
+  const { identity, launcherEndUptimeMs } = proof;
+  if (row.startTicks < identity.startTicks) {
+    return false;
+  }
+  const isBeforeEnd = launcherEndUptimeMs !== null && row.startTicks * msPerTick <= launcherEndUptimeMs;
+  return row.pid === proof.commandPid || isBeforeEnd || proof.seen.has(processKey(row)) || namesAttempt(row, proof);
+}
+
+function namesAttempt(row: ProcessRow, { attemptId }: SessionProof): boolean {
+  try {
+    return readFileSync(`/proc/${row.pid}/environ`, 'latin1').split('\0').includes(`QL_ATTEMPT_ID=${attemptId}`);
+  } catch {
+    return false;
+  }
+}
+
+/**
+ * Signals one process if it is still the one that was seen. One that has gone, or may not be signalled, is no error.
+ */
+export function signalProcess(row: ProcessRow, signal: NodeJS.Signals): void {
+  assert(row.pid > 1 && row.pid !== process.pid, 'only processes of an attempt are signalled');
+  const now = readProcess(row.pid);
+  if (now !== null && now.startTicks === row.startTicks && !now.isZombie) {
+    kill(row.pid, signal);
+  }
+}
+
+/**
+ * Signals the process group that a member seen right now belongs to; a living member keeps its id from being given
+ * away.
+ */
+export function signalGroup(member: ProcessRow, signal: NodeJS.Signals): void {
+  const own = readProcess(process.pid);
+  assert(member.groupId > 1 && member.groupId !== own?.groupId, 'the own process group is never signalled');
+  const now = readProcess(member.pid);
+  if (now !== null && now.startTicks === member.startTicks && now.groupId === member.groupId) {
+    kill(-member.groupId, signal);
+  }
+}
+
+function kill(target: number, signal: NodeJS.Signals): void {
+  try {
+    process.kill(target, signal);
+  } catch {
+    // ESRCH: gone meanwhile. EPERM: another user's. The next look tells what still lives.
+  }
+}

@@ -1,0 +1,95 @@
+// Finds and reads the manifest of a package directory: which file it is, its text, and every mistake with its line.
+import { isUtf8 } from 'node:buffer';
+import type { Mistake } from '../core/errors.ts';
+import { limits } from '../core/limits.ts';
+import { readManifest } from '../core/manifest.ts';
+import type { Manifest } from '../core/revision.ts';
+import { parseJsonText } from './json-text.ts';
+import { createChunkBuffer, readPackageFile } from './package-bytes.ts';
+import type { PackageScan } from './package-scan.ts';
+import { findLine } from './parsed-text.ts';
+import { parseYamlText } from './yaml-text.ts';
+
+const yamlName = 'qinglong.yaml';
+const jsonName = 'qinglong.json';
+// Names that people write and that nobody reads: better said than found out.
+const misspelledNames = ['qinglong.yml', 'qinglong.YAML', 'Qinglong.yaml', 'package.yaml'];
+
+export type ManifestFile = {
+  readonly name: string;
+  /** Of the bytes that were read here, to be compared with what is installed. */
+  readonly sha256: string;
+  readonly manifest: Manifest;
+  readonly lineOf: (path: string) => number | null;
+};
+
+export type ManifestFileReading = ManifestFile | { readonly mistakes: readonly Mistake[] };
+
+/** Reads the manifest among scanned files. Rejects only when the file cannot be read. */
+export async function readManifestFile(root: string, scan: PackageScan): Promise<ManifestFileReading> {
+  const found = scan.files.filter(({ path }) => path === yamlName || path === jsonName);
+  const [file] = found;
+  if (file === undefined) {
+    return { mistakes: missingMistakes(scan) };
+  }
+  if (found.length > 1) {
+    return { mistakes: [mistake(jsonName, `must not stand beside ${yamlName}: a package has one manifest`)] };
+  }
+  if (file.size > limits.manifestBytesMax) {
+    const rule = `has ${file.size} bytes, at most ${limits.manifestBytesMax} are allowed`;
+    return { mistakes: [mistake(file.path, rule)] };
+  }
+  const chunks: Buffer[] = [];
+  const onChunk = async (chunk: Uint8Array) => void chunks.push(Buffer.from(chunk));
+  const { sha256 } = await readPackageFile(root, file, { buffer: createChunkBuffer(), onChunk });
+  const reading = await readManifestText(file.path, Buffer.concat(chunks));
+  return 'mistakes' in reading ? reading : { ...reading, sha256 };
+}
+
+/** Reads a manifest from its bytes; `name` decides the language. */
+export async function readManifestText(
+  name: string,
+  bytes: Uint8Array,
+): Promise<Omit<ManifestFile, 'sha256'> | { readonly mistakes: readonly Mistake[] }> {
+  const text = decodeText(bytes);
+  if (typeof text === 'number') {
+    return { mistakes: [{ ...mistake(name, 'is no UTF-8'), line: text }] };
+  }
+  const parsed = name.endsWith('.json') ? parseJsonText(text) : await parseYamlText(text);
+  const lineOf = (path: string) => findLine(parsed.lines, path);
+  const reading = parsed.isReadable ? readManifest(parsed.value) : { mistakes: [] };
+  if ('manifest' in reading && parsed.mistakes.length === 0) {
+    return { name, manifest: reading.manifest, lineOf };
+  }
+  const rules = 'mistakes' in reading ? reading.mistakes : [];
+  const mistakes = [
+    ...parsed.mistakes.map((entry) => ({ file: name, ...entry })),
+    ...rules.map(({ path, rule }) => ({ file: name, path, line: lineOf(path), rule })),
+  ];
+  return { mistakes: mistakes.sort((left, right) => (left.line ?? 0) - (right.line ?? 0)) };
+}
+
+/** The text without a byte order mark, or the number of the first line that is no UTF-8. */
+function decodeText(bytes: Uint8Array): string | number {
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
+  } catch {
+    // No byte of a longer UTF-8 sequence is a line end, so lines can be looked at one by one.
+    const lines = Buffer.from(bytes).toString('latin1').split('\n');
+    return 1 + lines.findIndex((line) => !isUtf8(Buffer.from(line, 'latin1')));
+  }
+}
+
+function missingMistakes(scan: PackageScan): readonly Mistake[] {
+  const isNoted = scan.mistakes.some(({ file }) => file === yamlName || file === jsonName);
+  if (isNoted || !scan.isComplete) {
+    return [];
+  }
+  const misspelled = scan.files.find(({ path }) => misspelledNames.includes(path));
+  const rule = misspelled === undefined ? 'is missing' : `is missing: rename ${misspelled.path}`;
+  return [mistake(yamlName, `${rule} (a package has a ${yamlName} or a ${jsonName} in its directory)`)];
+}
+
+function mistake(file: string, rule: string): Mistake {
+  return { file, path: '', line: null, rule };
+}

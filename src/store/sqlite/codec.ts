@@ -1,0 +1,93 @@
+// Between a record's fields and a row's columns: digests, spans of time, JSON texts, and the comparison of a stored row
+// with what it has to be. Owns no statement. What does not fit is `damaged`, named by table and column.
+import { canonicalJson, type Json } from '../../core/canonical-json.ts';
+import { EdgeError } from '../../core/errors.ts';
+import type { Span } from '../../core/records.ts';
+import type { SqlValue } from './statement.ts';
+
+/** The bytes of a digest given in hex. */
+export function toBytes(hex: string): Uint8Array {
+  return Buffer.from(hex, 'hex');
+}
+
+export function toHex(bytes: Uint8Array): string {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('hex');
+}
+
+export function toBytesOrNull(hex: string | null): Uint8Array | null {
+  return hex === null ? null : toBytes(hex);
+}
+
+export function toHexOrNull(bytes: Uint8Array | null): string | null {
+  return bytes === null ? null : toHex(bytes);
+}
+
+/** Evidence that is missing or altered. `where` names the table and what of it; nothing is repaired. */
+export function damaged(where: string, what: string, options: { runId?: string; cause?: unknown } = {}): EdgeError {
+  const { runId, cause } = options;
+  return new EdgeError('damaged', runId === undefined ? `${where} ${what}` : `run ${runId}: ${where} ${what}`, {
+    hint: runId === undefined ? 'run `doctor`; restore a backup' : `run \`verify ${runId}\` to see what differs`,
+    ...(cause === undefined ? {} : { cause }),
+  });
+}
+
+export type SpanColumns = {
+  readonly spanStartMs: number | null;
+  readonly spanStartUptimeMs: number | null;
+  readonly spanLengthMs: number | null;
+  /** Absent where the row says it elsewhere: an attempt's deadline begins in the boot that the attempt began in. */
+  readonly spanBootId: string | null;
+};
+
+export function encodeSpan(span: Span | null, impliedBootId: string | null = null): SpanColumns {
+  return {
+    spanStartMs: span?.startMs ?? null,
+    spanStartUptimeMs: span?.startUptimeMs ?? null,
+    spanLengthMs: span?.lengthMs ?? null,
+    spanBootId: span === null || span.bootId === impliedBootId ? null : span.bootId,
+  };
+}
+
+/** Null where no column is set. A span of which a part is missing is made one that no digest can have covered. */
+export function decodeSpan(columns: SpanColumns, impliedBootId: string | null = null): Span | null {
+  const { spanStartMs, spanStartUptimeMs, spanLengthMs, spanBootId } = columns;
+  if (spanStartMs === null && spanStartUptimeMs === null && spanLengthMs === null && spanBootId === null) {
+    return null;
+  }
+  return {
+    startMs: spanStartMs ?? -1,
+    startUptimeMs: spanStartUptimeMs ?? -1,
+    lengthMs: spanLengthMs ?? -1,
+    bootId: spanBootId ?? impliedBootId ?? '',
+  };
+}
+
+/** A stored text as JSON; `damaged` unless it is exactly the canonical text of what it says. */
+export function parseCanonical(text: string, where: string, runId?: string): Json {
+  const options = runId === undefined ? {} : { runId };
+  let value: Json;
+  try {
+    value = JSON.parse(text) as Json;
+    if (canonicalJson(value) === text) {
+      return value;
+    }
+  } catch (cause) {
+    throw damaged(where, 'is not canonical JSON', { ...options, cause });
+  }
+  throw damaged(where, 'is not canonical JSON', options);
+}
+
+export type Columns = Readonly<Record<string, SqlValue>>;
+
+/** Compares a stored row with the columns that it must have; `damaged` names the first that differs. */
+export function checkMirror(stored: Columns, expected: Columns, place: { table: string; runId: string }): void {
+  for (const [column, value] of Object.entries(expected)) {
+    if (!isSame(stored[column] ?? null, value)) {
+      throw damaged(`${place.table}.${column}`, 'differs from the evidence beside it', { runId: place.runId });
+    }
+  }
+}
+
+function isSame(left: SqlValue, right: SqlValue): boolean {
+  return left instanceof Uint8Array && right instanceof Uint8Array ? Buffer.compare(left, right) === 0 : left === right;
+}

@@ -1,0 +1,119 @@
+// The holder lock: whoever writes holds BEGIN EXCLUSIVE on lock.db for as long as it lives. The kernel drops it with the
+// process, so a dead holder blocks nobody. holder.json says who it is; it is a courtesy, the lock is the truth.
+//
+// These are POSIX locks: any open and close of lock.db through `fs` in the holder would drop them. So it is only ever
+// looked at with `stat`. Nothing is written to it: it stays at 0 bytes.
+import { rmSync } from 'node:fs';
+import type { DatabaseSync } from 'node:sqlite';
+import { EdgeError } from '../../core/errors.ts';
+import type { Clock } from '../../core/ports.ts';
+import { type DataPaths, readJson } from './data-directory.ts';
+import { writeAtomically } from './durable-file.ts';
+import { fileErrorCode, fromFileError } from './file-error.ts';
+import { openLockFile } from './open.ts';
+import { sqliteCode, sqliteCodes, toEdgeError } from './statement.ts';
+
+/** Who holds a data directory. */
+export type Holder = {
+  readonly pid: number;
+  /** Path of the Unix socket that it listens on; null where it has none. */
+  readonly socket: string | null;
+  readonly startedAtMs: number;
+  /** What it runs, such as `serve`. */
+  readonly command: string;
+};
+
+export type HolderLock = {
+  /** Drops the lock and takes holder.json away. Once. */
+  release(): void;
+};
+
+export type HolderIdentity = { readonly command: string; readonly socket: string | null };
+
+/**
+ * Takes the lock for this process, to be kept until `release` or its end. Throws `busy` naming who has it, `damaged`
+ * where lock.db is no lock file, and what opening it throws.
+ */
+export function acquireHolderLock(paths: DataPaths, { command, socket }: HolderIdentity, clock: Clock): HolderLock {
+  const db = openLockFile(paths.lock);
+  try {
+    db.exec('BEGIN EXCLUSIVE');
+    const holder: Holder = { pid: process.pid, socket, startedAtMs: clock.observe().wallMs, command };
+    writeAtomically({ path: paths.holder, text: `${JSON.stringify(holder)}\n` });
+    return { release: () => release(db, paths) };
+  } catch (error) {
+    db.close();
+    throw refusal(error, paths);
+  }
+}
+
+function release(db: DatabaseSync, paths: DataPaths): void {
+  // Before the lock goes, so that it is never the next holder's.
+  try {
+    rmSync(paths.holder, { force: true });
+  } catch {
+    // It names a process that is gone; whoever reads it checks that.
+  }
+  db.close();
+}
+
+function refusal(error: unknown, paths: DataPaths): unknown {
+  const code = sqliteCode(error);
+  if (code === sqliteCodes.busy || code === sqliteCodes.locked) {
+    const holder = readHolder(paths);
+    return new EdgeError('busy', `${paths.data} is held by ${describeHolder(holder)}`, {
+      cause: error,
+      hint: holder === null ? 'try again, or stop that process' : `stop process ${holder.pid}, or use its socket`,
+    });
+  }
+  if (code === sqliteCodes.notADatabase) {
+    const hint = 'delete lock.db while no process uses this directory';
+    return new EdgeError('damaged', `${paths.lock} is not a lock file`, { cause: error, hint });
+  }
+  return toEdgeError(error, `take the lock ${paths.lock}`);
+}
+
+function describeHolder(holder: Holder | null): string {
+  return holder === null
+    ? 'another process'
+    : `process ${holder.pid} (${holder.command}) since ${new Date(holder.startedAtMs).toISOString()}`;
+}
+
+/**
+ * Who says that it holds the directory, if that process lives; null otherwise. Not proof that the lock is held: pids are
+ * given again. Throws what `fromFileError` makes of a file that cannot be read.
+ */
+export function readHolder(paths: DataPaths): Holder | null {
+  const value = readJson(paths.holder);
+  if (value === null || typeof value !== 'object') {
+    return null;
+  }
+  const { pid, socket, startedAtMs, command } = value as Record<string, unknown>;
+  const isHolder =
+    isPositiveInteger(pid) &&
+    (socket === null || typeof socket === 'string') &&
+    isPositiveInteger(startedAtMs) &&
+    typeof command === 'string';
+  return isHolder && isAlive(pid) ? { pid, socket, startedAtMs, command } : null;
+}
+
+function isPositiveInteger(value: unknown): value is number {
+  return Number.isSafeInteger(value) && Number(value) > 0;
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    const code = fileErrorCode(error);
+    if (code === 'ESRCH') {
+      return false;
+    }
+    // EPERM: it lives, under another user.
+    if (code === 'EPERM') {
+      return true;
+    }
+    throw fromFileError(error, `look for process ${pid}`);
+  }
+}

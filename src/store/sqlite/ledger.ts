@@ -1,0 +1,141 @@
+// Writes beside the runs: admissions, installations and their heads, revisions, the publication chain, lifecycle events,
+// quarantines, runs set aside. Inside whatever transaction is open. A taken identity is a constraint error of SQLite,
+// which `isCollision` recognizes; a head or state that is not the expected one is a broken invariant.
+import type { DatabaseSync } from 'node:sqlite';
+import { canonicalJson } from '../../core/canonical-json.ts';
+import { assert } from '../../core/errors.ts';
+import type { Publication } from '../../core/publication.ts';
+import type { LedgerWrite } from '../../protocol/protocol.ts';
+import type { SetAside } from '../../protocol/reads.ts';
+import { toBytes } from './codec.ts';
+import { createAdmissionWrite } from './ledger-admission.ts';
+import {
+  encodeInstallation,
+  encodeLifecycle,
+  encodePublication,
+  encodeQuarantine,
+  type InstallationRow,
+  type LifecycleRow,
+  type PublicationRow,
+} from './rows-package.ts';
+import { statement } from './statement.ts';
+
+const insertInstallationSql = `INSERT INTO PackageInstallations (
+    installationId, projectId, packageName, generation, lockDigest, generationDigest, materializedRevisionDigest,
+    version, state, publisherKeyId, installedAtMs
+  ) VALUES (
+    :installationId, :projectId, :packageName, :generation, :lockDigest, :generationDigest,
+    :materializedRevisionDigest, :version, :state, :publisherKeyId, :installedAtMs
+  )`;
+const moveInstallationSql = `UPDATE PackageInstallations SET state = :to
+  WHERE installationId = :installationId AND state = :from`;
+const insertHeadSql = `INSERT INTO PackageInstallationHeads (projectId, packageName, installationId)
+  VALUES (:projectId, :packageName, :installationId)`;
+const moveHeadSql = `UPDATE PackageInstallationHeads SET installationId = :installationId
+  WHERE projectId = :projectId AND packageName = :packageName AND installationId = :expectedInstallationId`;
+// Named by its digest, so that one which is there already is this one.
+const insertRevisionSql = `INSERT INTO MaterializedRevisions (revisionDigest, revision)
+  VALUES (:revisionDigest, :revision) ON CONFLICT (revisionDigest) DO NOTHING`;
+const insertPublicationSql = `INSERT INTO AutomationPublications (
+    projectId, packageName, version, state, installationId, generation, lockDigest, generationDigest,
+    materializedRevisionDigest, previousPublicationDigest, lifecycleEventDigest, workflows, publishedAtMs,
+    publicationDigest
+  ) VALUES (
+    :projectId, :packageName, :version, :state, :installationId, :generation, :lockDigest, :generationDigest,
+    :materializedRevisionDigest, :previousPublicationDigest, :lifecycleEventDigest, :workflows, :publishedAtMs,
+    :publicationDigest
+  )`;
+const insertPublicationHeadSql = `INSERT INTO AutomationPublicationHeads (
+    projectId, packageName, version, publicationDigest
+  ) VALUES (:projectId, :packageName, :version, :publicationDigest)`;
+const movePublicationHeadSql = `UPDATE AutomationPublicationHeads
+  SET version = :version, publicationDigest = :publicationDigest
+  WHERE projectId = :projectId AND packageName = :packageName AND version = :version - 1
+    AND publicationDigest = :previousPublicationDigest`;
+const insertLifecycleSql = `INSERT INTO PackageLifecycleEvents (
+    installationId, sequence, projectId, packageName, state, reason, atMs, lifecycleEventDigest
+  ) VALUES (
+    :installationId, :sequence, :projectId, :packageName, :state, :reason, :atMs, :lifecycleEventDigest
+  )`;
+const insertQuarantineSql = `INSERT INTO PackageQuarantines (
+    projectId, packageName, lockDigest, installationId, reason, atMs
+  ) VALUES (:projectId, :packageName, :lockDigest, :installationId, :reason, :atMs)`;
+const setAsideSql = `INSERT INTO SetAside (runId, code, summary, atMs) VALUES (:runId, :code, :summary, :atMs)
+  ON CONFLICT (runId) DO UPDATE SET code = excluded.code, summary = excluded.summary, atMs = excluded.atMs`;
+const clearSetAsideSql = 'DELETE FROM SetAside WHERE runId = :runId';
+
+type Writes = { readonly [W in LedgerWrite['write']]: (write: Extract<LedgerWrite, { readonly write: W }>) => void };
+
+/** Carries out one ledger write. Throws SQLite's constraint error for a taken identity, `InvariantError` for a miss. */
+export function createLedger(db: DatabaseSync): (write: LedgerWrite) => void {
+  const insertRevision = statement<{ revisionDigest: Uint8Array; revision: string }>(db, insertRevisionSql);
+  const insertLifecycle = statement<LifecycleRow>(db, insertLifecycleSql);
+  const insertQuarantine = statement<ReturnType<typeof encodeQuarantine>>(db, insertQuarantineSql);
+  const setAside = statement<SetAside>(db, setAsideSql);
+  const clearSetAside = statement<{ runId: string }>(db, clearSetAsideSql);
+  const publish = createPublicationWrite(db);
+  const writes: Writes = {
+    admission: createAdmissionWrite(db),
+    ...createInstallationWrites(db),
+    revision({ revision }) {
+      insertRevision.run({ revisionDigest: toBytes(revision.digest), revision: canonicalJson(revision) });
+    },
+    publication: ({ publication }) => publish(publication),
+    lifecycle({ event }) {
+      insertLifecycle.run(encodeLifecycle(event));
+    },
+    quarantine({ quarantine }) {
+      insertQuarantine.run(encodeQuarantine(quarantine));
+    },
+    'set-aside'({ setAside: row }) {
+      setAside.run(row);
+    },
+    'clear-set-aside'({ runId }) {
+      clearSetAside.run({ runId });
+    },
+  };
+  return (write) => (writes[write.write] as (write: LedgerWrite) => void)(write);
+}
+
+type HeadPlace = { projectId: string; packageName: string; installationId: string };
+
+function createInstallationWrites(
+  db: DatabaseSync,
+): Pick<Writes, 'installation' | 'installation-state' | 'installation-head'> {
+  const insert = statement<InstallationRow>(db, insertInstallationSql);
+  const move = statement<{ installationId: string; from: string; to: string }>(db, moveInstallationSql);
+  const insertHead = statement<HeadPlace>(db, insertHeadSql);
+  const moveHead = statement<HeadPlace & { expectedInstallationId: string }>(db, moveHeadSql);
+  return {
+    installation({ installation }) {
+      insert.run(encodeInstallation(installation));
+    },
+    'installation-state'({ installationId, from, to }) {
+      assert(move.run({ installationId, from, to }) === 1, `installation ${installationId} is ${from}`);
+    },
+    'installation-head'({ installation, expectedInstallationId }) {
+      const { projectId, packageName, installationId } = installation.target;
+      const head = { projectId, packageName, installationId };
+      const changes =
+        expectedInstallationId === null ? insertHead.run(head) : moveHead.run({ ...head, expectedInstallationId });
+      assert(changes === 1, `the head of package ${packageName} is installation ${expectedInstallationId}`);
+    },
+  };
+}
+
+type PublicationHead = Pick<PublicationRow, 'projectId' | 'packageName' | 'version' | 'publicationDigest'>;
+
+function createPublicationWrite(db: DatabaseSync): (publication: Publication) => void {
+  const insert = statement<PublicationRow>(db, insertPublicationSql);
+  const insertHead = statement<PublicationHead>(db, insertPublicationHeadSql);
+  const moveHead = statement<PublicationHead & { previousPublicationDigest: Uint8Array }>(db, movePublicationHeadSql);
+  return (publication) => {
+    const row = encodePublication(publication);
+    const { projectId, packageName, version, publicationDigest, previousPublicationDigest } = row;
+    const head = { projectId, packageName, version, publicationDigest };
+    insert.run(row);
+    const changes =
+      previousPublicationDigest === null ? insertHead.run(head) : moveHead.run({ ...head, previousPublicationDigest });
+    assert(changes === 1, `the head of package ${packageName} is the publication before version ${version}`);
+  };
+}

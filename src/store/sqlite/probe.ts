@@ -1,0 +1,84 @@
+// Whether a durability really works on a file system: a write, its sync and a read-back in a scratch database of that
+// mode, beside the real one and never touching it. JFFS2 has no shared writable mmap: there journal_mode=WAL answers
+// `wal`, and everything after it fails with 5386.
+import { randomBytes } from 'node:crypto';
+import { rmSync } from 'node:fs';
+import path from 'node:path';
+import { EdgeError, isEdgeError } from '../../core/errors.ts';
+import { openWriter } from './open.ts';
+import { type Durability, durabilities } from './profile.ts';
+import { statement, toEdgeError } from './statement.ts';
+
+export type ProbePlace = { readonly data: string; readonly durability: Durability };
+
+/** Throws one error that says what does not work and names the durability that does; `full` where space is short. */
+export function probeStorage({ data, durability }: ProbePlace): void {
+  const failure = tryDurability({ data, durability });
+  if (failure === null) {
+    return;
+  }
+  if (failure.code === 'full') {
+    throw failure;
+  }
+  const others = Object.keys(durabilities).filter((name) => name !== durability) as Durability[];
+  const working = others.find((other) => tryDurability({ data, durability: other }) === null);
+  const hint =
+    working === undefined
+      ? 'no other durability works there either: put the data directory on another file system'
+      : `durability ${working} works there: choose profile ${durabilities[working].profile}`;
+  throw new EdgeError('unavailable', `durability ${durability} does not work in ${data}: ${failure.message}`, {
+    cause: failure,
+    hint,
+  });
+}
+
+/** Null where it works, else what failed. Leaves no file behind. */
+export function tryDurability({ data, durability }: ProbePlace): EdgeError | null {
+  // With the pid, so that `doctor` may probe beside a holder.
+  const file = path.join(data, `probe-${process.pid}.db`);
+  try {
+    removeScratch(file);
+    writeAndReadBack(file, durability);
+    return null;
+  } catch (error) {
+    const failure = toEdgeError(error, `write, sync and read back ${file}`);
+    if (isEdgeError(failure)) {
+      return failure;
+    }
+    throw failure;
+  } finally {
+    removeScratch(file);
+  }
+}
+
+function writeAndReadBack(file: string, durability: Durability): void {
+  const { profile } = durabilities[durability];
+  // Random, as flash file systems compress. Two pages, so that a row, its overflow and their journal are written.
+  const bytes = randomBytes(2048);
+  const writer = openWriter({ path: file, profile, durability, isFresh: true });
+  try {
+    writer.exec('BEGIN IMMEDIATE; CREATE TABLE Probe (bytes BLOB NOT NULL) STRICT');
+    statement<{ bytes: Uint8Array }>(writer, 'INSERT INTO Probe (bytes) VALUES (:bytes)').run({ bytes });
+    writer.exec('COMMIT');
+  } finally {
+    writer.close();
+  }
+  const reader = openWriter({ path: file, profile, durability, isFresh: false });
+  try {
+    const row = statement<Record<string, never>, { bytes: Uint8Array }>(reader, 'SELECT bytes FROM Probe').get({});
+    if (row === null || !bytes.equals(row.bytes)) {
+      throw new EdgeError('damaged', `what was written to ${file} came back different`, {
+        hint: 'check the storage: its writes cannot be trusted',
+      });
+    }
+  } finally {
+    reader.close();
+  }
+}
+
+// Nothing of ours is open on these files here, so taking them away through `fs` drops no lock.
+function removeScratch(file: string): void {
+  for (const ending of ['', '-journal', '-wal', '-shm']) {
+    rmSync(file + ending, { force: true });
+  }
+}

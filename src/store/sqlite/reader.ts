@@ -1,0 +1,99 @@
+// Reading beside any holder, or without one: for commands that only look. Takes no lock of ours and writes nothing; each
+// read is one short transaction, so that a writer waits for a few milliseconds at most.
+import type { DatabaseSync } from 'node:sqlite';
+import { EdgeError } from '../../core/errors.ts';
+import type { ReadName, ReadRequest, Reads } from '../../protocol/reads.ts';
+import type { StoreInfo } from '../store.ts';
+import { type DataPaths, databaseState, findDataDirectory, readSettings, statOf } from './data-directory.ts';
+import { type DriverParts, rollbackQuietly } from './driver.ts';
+import { type Holder, readHolder } from './holder-lock.ts';
+import { checkIntegrity, type IntegrityReport } from './integrity.ts';
+import { openReadOnly, openWriter } from './open.ts';
+import { type StorageSettings, settleSettings } from './profile.ts';
+import { checkHistory, engineName, type Schema } from './readiness.ts';
+import { sqliteCode, sqliteCodes, statement, toEdgeError } from './statement.ts';
+
+export type Reader = {
+  readonly info: StoreInfo;
+  /** Who says that it holds the directory and lives; null otherwise. */
+  readonly holder: Holder | null;
+  /** One consistent look. Waits up to 5 s for a commit of another process, then throws `busy`. */
+  read<N extends ReadName>(request: ReadRequest<N>): Reads[N]['rows'];
+  /** See integrity.ts: table by table where a holder lives. */
+  checkIntegrity(): IntegrityReport;
+  close(): void;
+};
+
+/**
+ * Throws `not-found` without a data directory, `damaged` where the database was lost, `unavailable` where it is older or
+ * newer than the schema. Creates no file but a WAL's `-shm`.
+ */
+export function openReaderWith(
+  { data }: { readonly data: string },
+  { schema, parts }: { readonly schema: Schema; readonly parts: Pick<DriverParts, 'createReads'> },
+): Reader {
+  const paths = findDataDirectory(data);
+  if (databaseState(paths) === 'fresh') {
+    throw new EdgeError('not-found', `the data directory ${paths.data} has no database yet`, {
+      hint: 'make it with `run` or `serve`',
+    });
+  }
+  const settings = settleSettings({ profile: null, durability: null }, readSettings(paths));
+  const db = openRecovered(paths, settings);
+  try {
+    checkHistory(db, schema.migrations);
+    const reads = parts.createReads(db);
+    const holder = readHolder(paths);
+    return {
+      info: { ...settings, engine: engineName(db), capability: schema.capability },
+      holder,
+      read: (request) => readOnce(db, () => reads(request)),
+      checkIntegrity: () => checkIntegrity(db, { isAlone: holder === null }),
+      close: () => db.close(),
+    };
+  } catch (error) {
+    db.close();
+    throw toEdgeError(error, `read ${paths.database}`);
+  }
+}
+
+// A holder that died inside a commit leaves a hot journal, which only a connection that writes can roll back. SQLite's own
+// locks make that safe beside anybody.
+function openRecovered(paths: DataPaths, settings: StorageSettings): DatabaseSync {
+  const place = { path: paths.database, ...settings };
+  try {
+    return openReadable(place);
+  } catch (error) {
+    const cause = error instanceof EdgeError ? error.cause : error;
+    if (sqliteCode(cause) !== sqliteCodes.readOnly || statOf(`${paths.database}-journal`) === null) {
+      throw error;
+    }
+    openWriter({ ...place, isFresh: false }).close();
+    return openReadable(place);
+  }
+}
+
+const firstReadSql = 'SELECT count(*) AS count FROM sqlite_schema';
+
+function openReadable(place: StorageSettings & { readonly path: string }): DatabaseSync {
+  const db = openReadOnly(place);
+  try {
+    statement<Record<string, never>, { count: number }>(db, firstReadSql).get({});
+    return db;
+  } catch (error) {
+    db.close();
+    throw toEdgeError(error, `read ${place.path}`);
+  }
+}
+
+function readOnce<T>(db: DatabaseSync, reading: () => T): T {
+  try {
+    db.exec('BEGIN');
+    const rows = reading();
+    db.exec('COMMIT');
+    return rows;
+  } catch (error) {
+    rollbackQuietly(db);
+    throw toEdgeError(error, 'read the database');
+  }
+}

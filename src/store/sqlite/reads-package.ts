@@ -1,0 +1,171 @@
+// Reads of packages: the heads and what they name, the start guard's facts, revisions. Revisions are immutable and
+// large, so a verified one is kept by its digest.
+import type { DatabaseSync } from 'node:sqlite';
+import { isEdgeError } from '../../core/errors.ts';
+import { type MaterializedRevision, normalizeRevision } from '../../core/revision.ts';
+import type { PackageHead, Reads, StepContext } from '../../protocol/reads.ts';
+import { createCache } from './cache.ts';
+import { damaged, parseCanonical, toBytes } from './codec.ts';
+import type { FoundStep } from './reads-run.ts';
+import {
+  decodeInstallation,
+  decodeLifecycle,
+  decodePublication,
+  type InstallationRow,
+  type LifecycleRow,
+  type PublicationRow,
+} from './rows-package.ts';
+import { statement } from './statement.ts';
+
+const selectHeadSql = `SELECT i.installationId, i.projectId, i.packageName, i.generation, i.lockDigest, i.generationDigest,
+    i.materializedRevisionDigest, i.version, i.state, i.publisherKeyId, i.installedAtMs
+  FROM PackageInstallationHeads AS h
+  JOIN PackageInstallations AS i ON i.installationId = h.installationId
+  WHERE h.projectId = :projectId AND h.packageName = :packageName`;
+const selectNamesSql = `SELECT packageName FROM PackageInstallationHeads
+  WHERE projectId = :projectId ORDER BY packageName`;
+const selectInstallationsSql = `SELECT installationId, projectId, packageName, generation, lockDigest, generationDigest,
+    materializedRevisionDigest, version, state, publisherKeyId, installedAtMs
+  FROM PackageInstallations WHERE projectId = :projectId ORDER BY packageName, generation`;
+// By the head's version and digest: a chain whose head names another publication has no head.
+const selectPublicationSql = `SELECT p.projectId, p.packageName, p.version, p.state, p.installationId, p.generation,
+    p.lockDigest, p.generationDigest, p.materializedRevisionDigest, p.previousPublicationDigest,
+    p.lifecycleEventDigest, p.workflows, p.publishedAtMs, p.publicationDigest
+  FROM AutomationPublicationHeads AS h
+  JOIN AutomationPublications AS p
+    ON p.projectId = h.projectId AND p.packageName = h.packageName AND p.version = h.version
+  WHERE h.projectId = :projectId AND h.packageName = :packageName AND p.publicationDigest = h.publicationDigest`;
+const selectLifecycleSql = `SELECT installationId, sequence, projectId, packageName, state, reason, atMs,
+    lifecycleEventDigest
+  FROM PackageLifecycleEvents WHERE installationId = :installationId ORDER BY sequence DESC LIMIT 1`;
+const selectRevisionSql = 'SELECT revision FROM MaterializedRevisions WHERE revisionDigest = :revisionDigest';
+const isQuarantinedSql = `SELECT 1 AS isQuarantined FROM PackageQuarantines
+  WHERE projectId = :projectId AND packageName = :packageName AND lockDigest = :lockDigest
+    AND installationId = :installationId`;
+const isLockQuarantinedSql = `SELECT 1 AS isQuarantined FROM PackageQuarantines
+  WHERE projectId = :projectId AND packageName = :packageName AND lockDigest = :lockDigest LIMIT 1`;
+const isPublisherRevokedSql = `SELECT 1 AS isRevoked FROM PackageInstallations AS i
+  JOIN Publishers AS p ON p.keyId = i.publisherKeyId
+  WHERE i.installationId = :installationId AND p.revokedAtMs IS NOT NULL`;
+
+type PackagePlace = Reads['package']['args'];
+type LockPlace = { projectId: string; packageName: string; lockDigest: Uint8Array };
+type InstallationPlace = LockPlace & { installationId: string };
+type ById = { installationId: string };
+
+export type PackageReads = Pick<Reads, 'package' | 'packages' | 'startFacts' | 'isLockQuarantined' | 'installations'>;
+type PackageReader = {
+  readonly [N in keyof PackageReads]: (args: PackageReads[N]['args']) => PackageReads[N]['rows'];
+} & {
+  readonly completeStep: (found: FoundStep) => StepContext;
+};
+
+export function createPackageReads(db: DatabaseSync): PackageReader {
+  const selectNames = statement<{ projectId: string }, { packageName: string }>(db, selectNamesSql);
+  const selectInstallations = statement<{ projectId: string }, InstallationRow>(db, selectInstallationsSql);
+  const isRevoked = statement<ById, { isRevoked: number }>(db, isPublisherRevokedSql);
+  const isLockHit = statement<LockPlace, { isQuarantined: number }>(db, isLockQuarantinedSql);
+  const isHit = statement<InstallationPlace, { isQuarantined: number }>(db, isQuarantinedSql);
+  const findRevision = createRevisionSource(db);
+  const isQuarantined = (target: Reads['startFacts']['args']): boolean => {
+    const { projectId, packageName, installationId, lockDigest } = target;
+    return isHit.get({ projectId, packageName, installationId, lockDigest: toBytes(lockDigest) }) !== null;
+  };
+  const findHead = createHeadReader(db, { isQuarantined, findRevision });
+  return {
+    package: findHead,
+    packages: ({ projectId }) =>
+      selectNames.all({ projectId }).flatMap(({ packageName }) => findHead({ projectId, packageName }) ?? []),
+    startFacts(target) {
+      const { projectId, packageName, installationId } = target;
+      return {
+        head: findHead({ projectId, packageName }),
+        isQuarantined: isQuarantined(target),
+        isPublisherRevoked: isRevoked.get({ installationId }) !== null,
+      };
+    },
+    isLockQuarantined: ({ projectId, packageName, lockDigest }) =>
+      isLockHit.get({ projectId, packageName, lockDigest: toBytes(lockDigest) }) !== null,
+    installations: ({ projectId }) => selectInstallations.all({ projectId }).map(decodeInstallation),
+    completeStep(found) {
+      const { run, plan, number, rows, step, attempts, lastAttemptNumber } = found;
+      const planStep = plan.steps[number - 1]!;
+      const revision = findRevision(plan.target.materializedRevisionDigest);
+      const task = revision.tasks.find(({ id }) => id === planStep.taskId);
+      if (task === undefined || task.sourceDigest !== planStep.taskSourceDigest) {
+        throw damaged('MaterializedRevisions', `has no task ${planStep.taskId} as planned`, { runId: run.id });
+      }
+      return {
+        rows,
+        step,
+        attempts,
+        lastAttemptNumber,
+        planStep,
+        plan,
+        task,
+        isQuarantined: isQuarantined(plan.target),
+      };
+    },
+  };
+}
+
+type HeadParts = {
+  readonly isQuarantined: (target: Reads['startFacts']['args']) => boolean;
+  readonly findRevision: (digest: string) => MaterializedRevision;
+};
+
+function createHeadReader(db: DatabaseSync, parts: HeadParts): (place: PackagePlace) => PackageHead | null {
+  const selectHead = statement<PackagePlace, InstallationRow>(db, selectHeadSql);
+  const selectPublication = statement<PackagePlace, PublicationRow>(db, selectPublicationSql);
+  const selectLifecycle = statement<ById, LifecycleRow>(db, selectLifecycleSql);
+  return ({ projectId, packageName }) => {
+    const row = selectHead.get({ projectId, packageName });
+    if (row === null) {
+      return null;
+    }
+    const installation = decodeInstallation(row);
+    const { target } = installation;
+    const publication = selectPublication.get({ projectId, packageName });
+    const lifecycle = selectLifecycle.get({ installationId: target.installationId });
+    if (publication === null || lifecycle === null || target.packageName !== packageName) {
+      throw damaged(`package ${packageName}`, 'lacks its publication or its lifecycle');
+    }
+    return {
+      installation,
+      publication: decodePublication(publication),
+      lifecycle: decodeLifecycle(lifecycle),
+      revision: parts.findRevision(target.materializedRevisionDigest),
+      isQuarantined: parts.isQuarantined(target),
+    };
+  };
+}
+
+function createRevisionSource(db: DatabaseSync): (revisionDigest: string) => MaterializedRevision {
+  const selectRevision = statement<{ revisionDigest: Uint8Array }, { revision: string }>(db, selectRevisionSql);
+  const cache = createCache<MaterializedRevision>();
+  return (revisionDigest) => {
+    const known = cache.get(revisionDigest);
+    if (known !== null) {
+      return known;
+    }
+    const where = `MaterializedRevisions ${revisionDigest.slice(0, 12)}`;
+    const row = selectRevision.get({ revisionDigest: toBytes(revisionDigest) });
+    if (row === null) {
+      throw damaged(where, 'is missing');
+    }
+    const revision = verifyRevision(row.revision, where);
+    if (revision.digest !== revisionDigest) {
+      throw damaged(where, 'is another revision');
+    }
+    cache.put(revisionDigest, revision, row.revision.length);
+    return revision;
+  };
+}
+
+function verifyRevision(text: string, where: string): MaterializedRevision {
+  try {
+    return normalizeRevision(parseCanonical(text, where), 'damaged');
+  } catch (cause) {
+    throw isEdgeError(cause) ? damaged(where, `differs: ${cause.message}`, { cause }) : cause;
+  }
+}

@@ -1,0 +1,131 @@
+// Reads over many runs, in pages: what can move, what is ready, what is running, who was set aside.
+// Keyset pages over the partial index on running runs: their cost is bounded by the runs that are running, however many
+// have finished. Only ids and places leave here unverified; whoever acts on one reads it whole.
+import type { DatabaseSync } from 'node:sqlite';
+import { assert } from '../../core/errors.ts';
+import { deriveStepRunId } from '../../core/ids.ts';
+import { limits } from '../../core/limits.ts';
+import type { Reads, RunCursor, RunPage, SetAside, StepPage } from '../../protocol/reads.ts';
+import { toBytes, toHex } from './codec.ts';
+import { type Statement, statement } from './statement.ts';
+
+// A step moves if a need of it cannot succeed any more (a direct one is enough: a skip spreads in the same pass), or if
+// all its needs succeeded; a run whose steps have all ended moves too. Needs that are no JSON make a candidate, so that
+// reading its plan finds the damage. One statement, so that a page goes on until it is full or the runs are exhausted.
+const candidatesSql = `SELECT i.runId, r.createdAtMs AS admittedAtMs, r.planDigest
+  FROM RunRecords AS r
+  CROSS JOIN RunIdentities AS i ON i.runKey = r.runKey
+  WHERE r.kind = 0 AND r.status = 'running' AND r.cancelRequestedAtMs IS NULL
+    AND (r.createdAtMs, r.planDigest) > (:admittedAtMs, :planDigest)
+    AND NOT EXISTS (SELECT 1 FROM SetAside AS a WHERE a.runId = i.runId)
+    AND (
+      NOT EXISTS (
+        SELECT 1 FROM RunRecords AS s
+        WHERE s.runKey = r.runKey AND s.kind = 1
+          AND s.status IN ('pending', 'ready', 'waiting_approval', 'running', 'lost')
+      )
+      OR EXISTS (
+        SELECT 1 FROM RunRecords AS s
+        CROSS JOIN QingLong3PluginPackageWorkflowAdmissionSteps AS l ON l.runKey = s.runKey AND l.number = s.number
+        WHERE s.runKey = r.runKey AND s.kind = 1 AND s.status = 'pending'
+          AND (
+            NOT EXISTS (
+              SELECT 1 FROM json_each(iif(json_valid(l.needs), l.needs, '[]')) AS n
+              LEFT JOIN RunRecords AS d ON d.runKey = s.runKey AND d.kind = 1 AND d.number = n.value
+              WHERE d.status IS NOT 'succeeded'
+            )
+            OR EXISTS (
+              SELECT 1 FROM json_each(iif(json_valid(l.needs), l.needs, '[]')) AS n
+              CROSS JOIN RunRecords AS d ON d.runKey = s.runKey AND d.kind = 1 AND d.number = n.value
+              WHERE d.status IN ('failed', 'skipped', 'cancelled', 'timed_out')
+            )
+          )
+      )
+    )
+  ORDER BY r.createdAtMs, r.planDigest LIMIT :limit`;
+
+const runningSql = `SELECT i.runId, r.createdAtMs AS admittedAtMs, r.planDigest
+  FROM RunRecords AS r
+  CROSS JOIN RunIdentities AS i ON i.runKey = r.runKey
+  WHERE r.kind = 0 AND r.status = 'running'
+    AND (r.createdAtMs, r.planDigest) > (:admittedAtMs, :planDigest)
+    AND NOT EXISTS (SELECT 1 FROM SetAside AS a WHERE a.runId = i.runId)
+  ORDER BY r.createdAtMs, r.planDigest LIMIT :limit`;
+
+const readySql = `SELECT i.runId, r.createdAtMs AS admittedAtMs, r.planDigest, l.stepKey
+  FROM RunRecords AS r
+  CROSS JOIN RunIdentities AS i ON i.runKey = r.runKey
+  CROSS JOIN RunRecords AS s ON s.runKey = r.runKey AND s.kind = 1 AND s.status = 'ready'
+  CROSS JOIN QingLong3PluginPackageWorkflowAdmissionSteps AS l ON l.runKey = s.runKey AND l.number = s.number
+  WHERE r.kind = 0 AND r.status = 'running' AND r.cancelRequestedAtMs IS NULL
+    AND (r.createdAtMs, r.planDigest) > (:admittedAtMs, :planDigest)
+    AND NOT EXISTS (SELECT 1 FROM SetAside AS a WHERE a.runId = i.runId)
+    AND NOT EXISTS (
+      SELECT 1 FROM RunRecords AS t
+      WHERE t.runKey = s.runKey AND t.kind = 2 AND t.stepNumber = s.number AND t.stepRunVersion = s.version
+    )
+  ORDER BY r.createdAtMs, r.planDigest, s.number LIMIT :limit`;
+
+const ofInstallationSql = `SELECT i.runId
+  FROM RunRecords AS r
+  CROSS JOIN QingLong3PluginPackageWorkflowAdmissions AS l ON l.runKey = r.runKey
+  CROSS JOIN RunIdentities AS i ON i.runKey = r.runKey
+  WHERE r.kind = 0 AND r.status = 'running' AND r.cancelRequestedAtMs IS NULL
+    AND l.installationId = :installationId
+    AND NOT EXISTS (SELECT 1 FROM SetAside AS a WHERE a.runId = i.runId)
+  ORDER BY r.createdAtMs, r.planDigest LIMIT :limit`;
+
+const setAsideSql = 'SELECT runId, code, summary, atMs FROM SetAside WHERE runId = :runId';
+const allSetAsideSql = 'SELECT runId, code, summary, atMs FROM SetAside ORDER BY runId LIMIT :limit';
+
+type PageArguments = { readonly limit: number; readonly after: RunCursor | null };
+type PageValues = { limit: number; admittedAtMs: number; planDigest: Uint8Array };
+type PageRow = { readonly runId: string; readonly admittedAtMs: number; readonly planDigest: Uint8Array };
+
+export type PageReads = Pick<
+  Reads,
+  'candidates' | 'readySteps' | 'runningRuns' | 'runsOfInstallation' | 'setAside' | 'allSetAside'
+>;
+type PageReader = { readonly [N in keyof PageReads]: (args: PageReads[N]['args']) => PageReads[N]['rows'] };
+
+export function createPageReads(db: DatabaseSync): PageReader {
+  const candidates = statement<PageValues, PageRow>(db, candidatesSql);
+  const running = statement<PageValues, PageRow>(db, runningSql);
+  const ready = statement<PageValues, PageRow & { readonly stepKey: string }>(db, readySql);
+  const ofInstallation = statement<{ installationId: string; limit: number }, { runId: string }>(db, ofInstallationSql);
+  const setAside = statement<{ runId: string }, SetAside>(db, setAsideSql);
+  const allSetAside = statement<{ limit: number }, SetAside>(db, allSetAsideSql);
+  return {
+    candidates: (page) => readPage(candidates, page),
+    runningRuns: (page) => readPage(running, page),
+    // The cursor is a run's, so a page holds whole runs: it ends with the one in which the limit is reached.
+    readySteps: (page) => cutSteps(ready.all({ ...pageValues(page), limit: page.limit + limits.stepsMax }), page.limit),
+    runsOfInstallation: (page) => ofInstallation.all(page).map(({ runId }) => runId),
+    setAside: ({ runId }) => setAside.get({ runId }),
+    allSetAside: ({ limit }) => allSetAside.all({ limit }),
+  };
+}
+
+function pageValues({ limit, after }: PageArguments): PageValues {
+  assert(limit >= 1 && limit <= limits.pageMax, `a page has 1 to ${limits.pageMax} entries`);
+  return { limit, admittedAtMs: after?.admittedAtMs ?? -1, planDigest: toBytes(after?.planDigest ?? '') };
+}
+
+function readPage(select: Statement<PageValues, PageRow>, page: PageArguments): RunPage {
+  const rows = select.all(pageValues(page));
+  return { runIds: rows.map(({ runId }) => runId), next: rows.length < page.limit ? null : cursorOf(rows.at(-1)!) };
+}
+
+function cursorOf({ admittedAtMs, planDigest }: PageRow): RunCursor {
+  return { admittedAtMs, planDigest: toHex(planDigest) };
+}
+
+function cutSteps(rows: readonly (PageRow & { readonly stepKey: string })[], limit: number): StepPage {
+  const last = rows[limit - 1];
+  const cut = last === undefined ? -1 : rows.findIndex((row, index) => index >= limit && row.runId !== last.runId);
+  const kept = cut < 0 ? rows : rows.slice(0, cut);
+  return {
+    steps: kept.map(({ runId, stepKey }) => ({ runId, stepRunId: deriveStepRunId({ runId, stepKey }) })),
+    next: last === undefined ? null : cursorOf(last),
+  };
+}

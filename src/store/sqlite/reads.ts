@@ -1,0 +1,33 @@
+// Everything that a protocol may read, by name, on one SQLite connection. Owns the table of names only: what is read
+// how stands in the reads-… modules.
+import type { DatabaseSync } from 'node:sqlite';
+import type { ReadName, Reads } from '../../protocol/reads.ts';
+import { createAdmissionReads } from './reads-admission.ts';
+import { createListReads } from './reads-list.ts';
+import { createPackageReads } from './reads-package.ts';
+import { createPageReads } from './reads-page.ts';
+import { createPlanSource } from './reads-plan.ts';
+import { createRunReads } from './reads-run.ts';
+
+export type SqliteReads = { readonly [N in ReadName]: (args: Reads[N]['args']) => Reads[N]['rows'] };
+
+/**
+ * The reads of one connection. Each runs in whatever transaction is open, sees its writes, and throws `damaged` for
+ * evidence that is missing or altered. Immutable plans and revisions are kept parsed, within the bounds of cache.ts.
+ */
+export function createReads(db: DatabaseSync): SqliteReads {
+  const plans = createPlanSource(db);
+  const { findStep, ...runs } = createRunReads(db, plans);
+  const { completeStep, ...packages } = createPackageReads(db);
+  return {
+    ...runs,
+    ...packages,
+    ...createAdmissionReads(db, plans),
+    ...createPageReads(db),
+    runs: createListReads(db),
+    step(place) {
+      const found = findStep(place);
+      return found === null ? null : completeStep(found);
+    },
+  };
+}

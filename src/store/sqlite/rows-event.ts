@@ -1,0 +1,121 @@
+// Rows of RunEvents as events, and back. Codes are positions in the lists below, which only ever grow at their end; the
+// view RunHistory shows the names.
+import { stepCreatedPayload } from '../../core/admission.ts';
+import { canonicalJson, type Json } from '../../core/canonical-json.ts';
+import { assert } from '../../core/errors.ts';
+import { type ActorType, type EventType, payloadKeys, type RunEvent } from '../../core/events.ts';
+import { deriveAttemptId, deriveEventId } from '../../core/ids.ts';
+import type { Plan } from '../../core/plan.ts';
+import { damaged, parseCanonical } from './codec.ts';
+
+export const eventTypeCodes = [
+  'workflow.admitted',
+  'step.created',
+  'step.readied',
+  'step.skipped',
+  'step.failed',
+  'step.cancelled',
+  'step.timed_out',
+  'attempt.claimed',
+  'attempt.started',
+  'attempt.observed',
+  'attempt.succeeded',
+  'attempt.failed',
+  'attempt.cancelled',
+  'attempt.timed_out',
+  'attempt.lost',
+  'workflow.task_timeout_requested',
+  'workflow.attempt_stop_requested',
+  'workflow.cancel_requested',
+  'workflow.succeeded',
+  'workflow.failed',
+  'workflow.cancelled',
+  'workflow.timed_out',
+  'workflow.leftover_found',
+  'workflow.stop_forced',
+  'workflow.late_receipt_found',
+] as const satisfies readonly EventType[];
+
+export const actorTypeCodes = ['runtime', 'operator', 'executor'] as const satisfies readonly ActorType[];
+
+export type EventRow = {
+  readonly sequence: number;
+  readonly type: number;
+  readonly actorType: number;
+  readonly actorId: string | null;
+  readonly stepNumber: number | null;
+  readonly attemptEpoch: number | null;
+  readonly payload: string | null;
+  readonly createdAtMs: number;
+};
+
+/** What an event's row says of the step and the attempt that it concerns. */
+export type EventPlace = { readonly stepNumber: number | null; readonly attemptEpoch: number | null };
+
+export function encodeEvent(event: RunEvent, place: EventPlace): EventRow {
+  const type = eventTypeCodes.indexOf(event.type);
+  const actorType = actorTypeCodes.indexOf(event.actorType);
+  assert(type >= 0 && actorType >= 0, `${event.type} by ${event.actorType} has a code`);
+  return {
+    sequence: event.sequence,
+    type,
+    actorType,
+    actorId: event.actorId,
+    ...place,
+    payload: event.type === 'step.created' ? null : encodePayload(event),
+    createdAtMs: event.createdAtMs,
+  };
+}
+
+/** The payload without its nulls; null where nothing is left. */
+function encodePayload({ payload }: RunEvent): string | null {
+  const said = Object.entries(payload).filter(([, value]) => value !== null);
+  return said.length === 0 ? null : canonicalJson(Object.fromEntries(said));
+}
+
+/** Throws `damaged` for a row that this program cannot have written. What it says is vouched for by the history digest. */
+export function decodeEvent(row: EventRow, plan: Plan): RunEvent {
+  const { runId } = plan;
+  const { sequence, createdAtMs } = row;
+  const place = `RunEvents ${sequence}`;
+  const type = eventTypeCodes[row.type];
+  const actorType = actorTypeCodes[row.actorType];
+  const step = row.stepNumber === null ? null : plan.steps[row.stepNumber - 1];
+  if (type === undefined || actorType === undefined || step === undefined) {
+    throw damaged(place, 'has a type, actor or step that does not exist', { runId });
+  }
+  if (row.attemptEpoch !== null && step === null) {
+    throw damaged(place, 'names an attempt of no step', { runId });
+  }
+  if (type === 'step.created' && (step === null || row.payload !== null)) {
+    throw damaged(place, 'does not create a step of the plan', { runId });
+  }
+  const epoch = row.attemptEpoch;
+  return {
+    type,
+    actorType,
+    actorId: row.actorId,
+    stepRunId: step?.stepRunId ?? null,
+    attemptId: epoch === null ? null : deriveAttemptId({ runId, stepRunId: step!.stepRunId, epoch }),
+    payload: type === 'step.created' ? stepCreatedPayload(step!) : decodePayload(type, row.payload, { place, runId }),
+    id: deriveEventId({ runId, sequence, type }),
+    runId,
+    sequence,
+    createdAtMs,
+  } as RunEvent;
+}
+
+function decodePayload(type: EventType, text: string | null, subject: { place: string; runId: string }): unknown {
+  const where = `${subject.place}.payload`;
+  const said = text === null ? {} : parseCanonical(text, where, subject.runId);
+  const keys: readonly string[] = payloadKeys[type];
+  if (typeof said !== 'object' || said === null || Array.isArray(said) || text === '{}') {
+    throw damaged(where, 'is not a payload', { runId: subject.runId });
+  }
+  const members = said as Readonly<Record<string, Json>>;
+  const stray = Object.keys(members).find((key) => !keys.includes(key) || members[key] === null);
+  if (stray !== undefined) {
+    throw damaged(where, `has ${stray}, which ${type} does not have`, { runId: subject.runId });
+  }
+  return Object.fromEntries(keys.map((key) => [key, members[key] ?? null]));
+}

@@ -1,0 +1,294 @@
+// Rows of RunIdentities and RunRecords as Run, StepRun and RunAttempt, and back. Every record is rebuilt whole and its
+// digest recomputed, so that an altered column of a row never passes for a record.
+import type { EventPayloads } from '../../core/events.ts';
+import { deriveAttemptId, deriveMutationId } from '../../core/ids.ts';
+import type { Plan, PlanStep } from '../../core/plan.ts';
+import { isIntact, type Run, type RunAttempt, runTriggerType, type StepRun } from '../../core/records.ts';
+import type {
+  AttemptStatus,
+  CancelReason,
+  ExecutorType,
+  RunStatus,
+  StepStatus,
+  StopReason,
+} from '../../core/states.ts';
+import { damaged, decodeSpan, encodeSpan, type SpanColumns, toBytes, toHex } from './codec.ts';
+
+export type IdentityRow = {
+  readonly runId: string;
+  readonly projectId: string;
+  readonly planId: string;
+  readonly workflowId: string;
+  readonly publicationDigest: Uint8Array;
+  readonly packageName: string;
+  readonly generation: number;
+  readonly triggerType: string;
+  readonly triggerId: string | null;
+  readonly scheduledForMs: number | null;
+  readonly requestedBy: string;
+  readonly idempotencyKey: string | null;
+  readonly retryOfRunId: string | null;
+  readonly deadlineStartMs: number | null;
+  readonly deadlineStartUptimeMs: number | null;
+  readonly deadlineBootId: string | null;
+  readonly deadlineLengthMs: number | null;
+};
+
+/** What RunIdentities holds of a run: the contents of its first event. */
+export function encodeIdentity(runId: string, admitted: EventPayloads['workflow.admitted']): IdentityRow {
+  const { deadline } = admitted;
+  return {
+    runId,
+    projectId: admitted.projectId,
+    planId: admitted.planId,
+    workflowId: admitted.workflowId,
+    publicationDigest: toBytes(admitted.publicationDigest),
+    packageName: admitted.packageName,
+    generation: admitted.generation,
+    triggerType: runTriggerType,
+    triggerId: admitted.triggerId,
+    scheduledForMs: admitted.scheduledForMs,
+    requestedBy: admitted.requestedBy,
+    idempotencyKey: admitted.idempotencyKey,
+    retryOfRunId: admitted.retryOfRunId,
+    deadlineStartMs: deadline?.startMs ?? null,
+    deadlineStartUptimeMs: deadline?.startUptimeMs ?? null,
+    deadlineBootId: deadline?.bootId ?? null,
+    deadlineLengthMs: deadline?.lengthMs ?? null,
+  };
+}
+
+/** The columns of a run's record that may change without its status. */
+export function encodeRunProgress(run: Run) {
+  return {
+    version: run.version,
+    updatedAtMs: run.updatedAtMs,
+    cancelRequestedAtMs: run.cancelRequestedAtMs,
+    cancelReason: run.cancelReason,
+    historyDigest: toBytes(run.historyDigest),
+    digest: toBytes(run.digest),
+  };
+}
+
+export function encodeRunEnd(run: Run) {
+  const { status, finishedAtMs, errorCode, errorSummary } = run;
+  return { ...encodeRunProgress(run), status, finishedAtMs, errorCode, errorSummary };
+}
+
+type RunColumns = {
+  readonly status: RunStatus;
+  readonly version: number;
+  readonly createdAtMs: number;
+  readonly startedAtMs: number;
+  readonly updatedAtMs: number;
+  readonly finishedAtMs: number | null;
+  readonly planDigest: Uint8Array;
+  readonly historyDigest: Uint8Array;
+  readonly digest: Uint8Array;
+  readonly cancelRequestedAtMs: number | null;
+  readonly cancelReason: CancelReason | null;
+  readonly errorCode: string | null;
+  readonly errorSummary: string | null;
+};
+
+/** RunIdentities with the run's record beside it; where that is missing, `status` is null and so is the rest of it. */
+export type RunRow = { readonly runKey: number } & IdentityRow & (RunColumns | { readonly status: null });
+
+/** Throws `damaged` where the record is missing, or is not the one that was stored. */
+export function decodeRun(row: RunRow): Run {
+  if (row.status === null) {
+    throw damaged('RunRecords', 'has no record of the run itself', { runId: row.runId });
+  }
+  const span = {
+    spanStartMs: row.deadlineStartMs,
+    spanStartUptimeMs: row.deadlineStartUptimeMs,
+    spanLengthMs: row.deadlineLengthMs,
+    spanBootId: row.deadlineBootId,
+  };
+  const run: Run = {
+    id: row.runId,
+    projectId: row.projectId,
+    planId: row.planId,
+    planDigest: toHex(row.planDigest),
+    workflowId: row.workflowId,
+    publicationDigest: toHex(row.publicationDigest),
+    packageName: row.packageName,
+    generation: row.generation,
+    triggerType: row.triggerType as Run['triggerType'],
+    triggerId: row.triggerId,
+    scheduledForMs: row.scheduledForMs,
+    requestedBy: row.requestedBy,
+    idempotencyKey: row.idempotencyKey,
+    status: row.status,
+    version: row.version,
+    eventSequence: row.version,
+    createdAtMs: row.createdAtMs,
+    startedAtMs: row.startedAtMs,
+    updatedAtMs: row.updatedAtMs,
+    finishedAtMs: row.finishedAtMs,
+    deadline: decodeSpan(span),
+    cancelRequestedAtMs: row.cancelRequestedAtMs,
+    cancelReason: row.cancelReason,
+    retryOfRunId: row.retryOfRunId,
+    errorCode: row.errorCode,
+    errorSummary: row.errorSummary,
+    historyDigest: toHex(row.historyDigest),
+    digest: toHex(row.digest),
+  };
+  if (!isIntact(run)) {
+    throw damaged('RunIdentities or RunRecords', 'differ from the digest of the run', { runId: run.id });
+  }
+  return run;
+}
+
+export type StepRow = SpanColumns & {
+  readonly number: number;
+  readonly status: StepStatus;
+  readonly version: number;
+  readonly updatedAtMs: number;
+  readonly readyAtMs: number | null;
+  readonly startedAtMs: number | null;
+  readonly finishedAtMs: number | null;
+  readonly digest: Uint8Array;
+  readonly attemptCount: number;
+  readonly resultCode: string | null;
+  readonly errorSummary: string | null;
+  readonly inputRef: string | null;
+  readonly outputRef: string | null;
+};
+
+export function encodeStep(step: StepRun) {
+  return {
+    status: step.status,
+    version: step.version,
+    updatedAtMs: step.updatedAtMs,
+    readyAtMs: step.readyAtMs,
+    startedAtMs: step.startedAtMs,
+    finishedAtMs: step.finishedAtMs,
+    digest: toBytes(step.digest),
+    attemptCount: step.attemptCount,
+    ...encodeSpan(step.due),
+    resultCode: step.resultCode,
+    errorSummary: step.errorSummary,
+    inputRef: step.inputRef,
+    outputRef: step.outputRef,
+  };
+}
+
+/** A step run out of its row and what the plan says of it. Steps are created with their run, at its time. */
+export function decodeStep(row: StepRow, run: Run, plan: Plan): StepRun {
+  const planned = plannedStep(row.number, run, plan);
+  const { status, version } = row;
+  const step: StepRun = {
+    schema: 'qinglong/step-run@v1',
+    id: planned.stepRunId,
+    runId: run.id,
+    stepKey: planned.stepKey,
+    kind: 'task',
+    taskRef: planned.taskRef,
+    taskSourceDigest: planned.taskSourceDigest,
+    required: planned.required,
+    status,
+    version,
+    attemptCount: row.attemptCount,
+    readyAtMs: row.readyAtMs,
+    due: decodeSpan(row),
+    startedAtMs: row.startedAtMs,
+    finishedAtMs: row.finishedAtMs,
+    resultCode: row.resultCode,
+    errorSummary: row.errorSummary,
+    inputRef: row.inputRef,
+    outputRef: row.outputRef,
+    createdAtMs: run.createdAtMs,
+    updatedAtMs: row.updatedAtMs,
+    lastMutationId: deriveMutationId({ planId: plan.planId, stepRunId: planned.stepRunId, version, status }),
+    digest: toHex(row.digest),
+  };
+  if (!isIntact(step)) {
+    throw damaged('RunRecords', `of step ${step.stepKey} differs from its digest`, { runId: run.id });
+  }
+  return step;
+}
+
+export type AttemptRow = SpanColumns & {
+  readonly number: number;
+  readonly status: AttemptStatus;
+  readonly startedAtMs: number | null;
+  readonly finishedAtMs: number | null;
+  readonly digest: Uint8Array;
+  readonly errorCode: string | null;
+  readonly errorSummary: string | null;
+  readonly stepNumber: number;
+  readonly stepRunVersion: number;
+  readonly executorType: ExecutorType;
+  readonly executionDigest: Uint8Array;
+  readonly claimedAtMs: number;
+  readonly bootId: string | null;
+  readonly stopReason: StopReason | null;
+  readonly exitCode: number | null;
+  readonly signal: string | null;
+  readonly outputBytes: number | null;
+  readonly outputTruncated: number | null;
+};
+
+/** The columns of an attempt that may change; the others are set when it is admitted. */
+export function encodeAttemptProgress(attempt: RunAttempt) {
+  const { bootId, deadline, outputTruncated } = attempt;
+  return {
+    status: attempt.status,
+    startedAtMs: attempt.startedAtMs,
+    finishedAtMs: attempt.finishedAtMs,
+    digest: toBytes(attempt.digest),
+    ...encodeSpan(deadline, bootId),
+    errorCode: attempt.errorCode,
+    errorSummary: attempt.errorSummary,
+    bootId,
+    stopReason: attempt.stopReason,
+    exitCode: attempt.exitCode,
+    signal: attempt.signal,
+    outputBytes: attempt.outputBytes,
+    outputTruncated: outputTruncated === null ? null : Number(outputTruncated),
+  };
+}
+
+export function decodeAttempt(row: AttemptRow, run: Run, plan: Plan): RunAttempt {
+  const planned = plannedStep(row.stepNumber, run, plan);
+  const { bootId, spanBootId, stepRunVersion, outputTruncated } = row;
+  const attempt: RunAttempt = {
+    id: deriveAttemptId({ runId: run.id, stepRunId: planned.stepRunId, epoch: stepRunVersion }),
+    runId: run.id,
+    stepRunId: planned.stepRunId,
+    number: row.number,
+    stepRunVersion,
+    status: row.status,
+    executorType: row.executorType,
+    taskRef: planned.taskRef,
+    executionDigest: toHex(row.executionDigest),
+    deadline: decodeSpan(row, bootId),
+    bootId,
+    stopReason: row.stopReason,
+    startedAtMs: row.startedAtMs,
+    finishedAtMs: row.finishedAtMs,
+    exitCode: row.exitCode,
+    signal: row.signal,
+    outputBytes: row.outputBytes,
+    outputTruncated: outputTruncated === null ? null : outputTruncated === 1,
+    errorCode: row.errorCode,
+    errorSummary: row.errorSummary,
+    claimedAtMs: row.claimedAtMs,
+    digest: toHex(row.digest),
+  };
+  // One record has one form: a boot id that only repeats the attempt's own was not written by us.
+  if (!isIntact(attempt) || (spanBootId !== null && spanBootId === bootId)) {
+    throw damaged('RunRecords', `of attempt ${row.number} differs from its digest`, { runId: run.id });
+  }
+  return attempt;
+}
+
+function plannedStep(number: number, run: Run, plan: Plan): PlanStep {
+  const planned = plan.steps[number - 1];
+  if (planned === undefined) {
+    throw damaged('RunRecords', `names step ${number} of ${plan.steps.length}`, { runId: run.id });
+  }
+  return planned;
+}

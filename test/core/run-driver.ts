@@ -1,0 +1,184 @@
+// Random legal histories: a run driven through frontier, attempts, cancellation and news by a list of choices, the way
+// the protocols drive it. What is possible is written from the design, not taken from the code that decides it.
+import { type AttemptEndPayload, type AttemptEndStatus, draft, type EventDraft } from '../../src/core/events.ts';
+import { decideFrontier } from '../../src/core/frontier.ts';
+import type { Plan, PlanStep } from '../../src/core/plan.ts';
+import type { RunAttempt, Span, StepRun } from '../../src/core/records.ts';
+import { cancelReasons, isTerminalAttempt, isTerminalStep } from '../../src/core/states.ts';
+import { admitStory, append, attemptHead, type Story } from './samples.ts';
+
+type Action = (story: Story) => void;
+
+const due = (story: Story): Span => ({ startMs: story.wallMs, startUptimeMs: 7, bootId: 'boot-1', lengthMs: 5_000 });
+
+const noOutcome: AttemptEndPayload = {
+  exitCode: null,
+  signal: null,
+  outputBytes: null,
+  outputTruncated: null,
+  errorCode: null,
+  errorSummary: null,
+  stepStatus: 'succeeded',
+  stepResultCode: null,
+  stepDue: null,
+};
+
+/** Ends an attempt and its step together. */
+export function endDraft(
+  attempt: RunAttempt,
+  status: AttemptEndStatus,
+  change: Partial<AttemptEndPayload>,
+): EventDraft {
+  const head = { stepRunId: attempt.stepRunId, attemptId: attempt.id, actorType: 'executor' as const };
+  return draft(`attempt.${status}`, { ...noOutcome, ...change }, head);
+}
+
+function claimActions(step: StepRun): Action[] {
+  const executionDigest = 'e'.repeat(64);
+  return [
+    (story) => {
+      const payload = { number: story.rows.attempts.size + 1, stepRunVersion: step.version, executionDigest };
+      append(story, draft('attempt.claimed', { ...payload, executorType: 'process' }, attemptHead(step)));
+    },
+  ];
+}
+
+/** What may happen to a claimed attempt: the barrier, or being given up without a retry being used. */
+function claimedActions(attempt: RunAttempt): Action[] {
+  const head = { stepRunId: attempt.stepRunId, attemptId: attempt.id };
+  const start: Action = (story) => {
+    append(story, draft('attempt.started', { deadline: due(story), bootId: 'boot-1' }, head));
+  };
+  return [
+    ...[start, start, start, start, start],
+    (story) => append(story, draft('attempt.started', { deadline: null, bootId: 'boot-2' }, head)),
+    (story) => append(story, endDraft(attempt, 'lost', { stepStatus: 'ready', stepDue: due(story) })),
+    (story) => append(story, endDraft(attempt, 'lost', { stepStatus: 'failed', stepResultCode: 'attempts_exhausted' })),
+  ];
+}
+
+function startedActions(attempt: RunAttempt): Action[] {
+  const head = { stepRunId: attempt.stepRunId, attemptId: attempt.id };
+  const failed = {
+    exitCode: 3,
+    errorCode: 'exit_code',
+    errorSummary: 'exit 3',
+    outputBytes: 10,
+    outputTruncated: false,
+  };
+  const lost = { errorCode: 'lost', errorSummary: 'nobody knows' };
+  const end = (status: AttemptEndStatus, change: (story: Story) => Partial<AttemptEndPayload>): Action => {
+    return (story) => append(story, endDraft(attempt, status, change(story)));
+  };
+  if (attempt.stopReason === 'timeout') {
+    return [
+      end('timed_out', () => ({ signal: 'SIGTERM', stepStatus: 'timed_out', stepResultCode: 'timed_out' })),
+      end('timed_out', (story) => ({ signal: 'SIGKILL', stepStatus: 'ready', stepDue: due(story) })),
+    ];
+  }
+  const lostEnds = [
+    end('lost', () => ({ ...lost, stepStatus: 'lost', stepResultCode: 'lost' })),
+    end('lost', () => ({ ...lost, stepStatus: 'failed', stepResultCode: 'lost' })),
+    end('lost', (story) => ({ ...lost, stepStatus: 'ready', stepDue: due(story) })),
+  ];
+  if (attempt.stopReason === 'shutdown') {
+    return lostEnds;
+  }
+  const observe: Action[] =
+    attempt.status === 'starting' ? [(story) => append(story, draft('attempt.observed', {}, head))] : [];
+  const succeed = end('succeeded', () => ({ exitCode: 0, outputBytes: 0, outputTruncated: false }));
+  return [
+    ...[succeed, succeed, succeed, succeed, succeed, succeed],
+    end('succeeded', () => ({ exitCode: 0 })),
+    end('failed', () => ({ ...failed, stepStatus: 'failed', stepResultCode: 'exit_code' })),
+    end('failed', (story) => ({ ...failed, stepStatus: 'ready', stepDue: due(story) })),
+    ...lostEnds,
+    ...observe,
+    (story) => append(story, draft('workflow.task_timeout_requested', {}, head)),
+    (story) => append(story, draft('workflow.attempt_stop_requested', { reason: 'shutdown' }, head)),
+  ];
+}
+
+/** What ends a step or an attempt once the run has a cancel intent. */
+function convergeActions(story: Story, step: StepRun, attempt: RunAttempt | undefined): Action[] {
+  const isTimeout = story.rows.run.cancelReason === 'timeout';
+  const code = isTimeout ? 'workflow_timed_out' : 'workflow_cancelled';
+  if (attempt !== undefined) {
+    const end = isTimeout ? 'timed_out' : 'cancelled';
+    return [(it) => append(it, endDraft(attempt, end, { errorCode: code, stepStatus: end, stepResultCode: code }))];
+  }
+  const payload = { resultCode: code, errorSummary: null };
+  const end = isTimeout && step.status === 'ready' ? 'step.timed_out' : 'step.cancelled';
+  return isTerminalStep(step.status) ? [] : [(it) => append(it, draft(end, payload, { stepRunId: step.id }))];
+}
+
+function stepActions(story: Story, { stepRunId }: PlanStep): Action[] {
+  const step = story.rows.steps.get(stepRunId)!;
+  const attempts = [...story.rows.attempts.values()].filter((attempt) => attempt.stepRunId === step.id);
+  const open = attempts.find((attempt) => !isTerminalAttempt(attempt.status));
+  if (story.rows.run.cancelRequestedAtMs !== null) {
+    return convergeActions(story, step, open);
+  }
+  if (open !== undefined) {
+    return open.status === 'claimed' ? claimedActions(open) : startedActions(open);
+  }
+  switch (step.status) {
+    case 'ready':
+      return claimActions(step);
+    case 'lost':
+      return [
+        (it) => append(it, draft('step.failed', { resultCode: 'lost', errorSummary: 'lost' }, { stepRunId })),
+        (it) => append(it, draft('step.readied', { due: due(it) }, { stepRunId })),
+      ];
+    default:
+      return [];
+  }
+}
+
+/** The whole run's own actions: an intent, time that passes or steps, and its end after an intent. */
+function runActions(story: Story): Action[] {
+  const { run, steps } = story.rows;
+  if (run.cancelRequestedAtMs === null) {
+    const reason = cancelReasons[story.events.length % cancelReasons.length]!;
+    return [(it) => append(it, draft('workflow.cancel_requested', { reason }, { actorType: 'operator' }))];
+  }
+  const end = run.cancelReason === 'timeout' ? 'workflow.timed_out' : 'workflow.cancelled';
+  const payload = { errorCode: 'cancel_requested', errorSummary: run.cancelReason };
+  const isOver = [...steps.values()].every((step) => isTerminalStep(step.status));
+  return isOver ? [(it) => append(it, draft(end, payload))] : [];
+}
+
+function tellNews(story: Story, choices: readonly number[]): void {
+  const types = ['workflow.leftover_found', 'workflow.stop_forced', 'workflow.late_receipt_found'] as const;
+  for (const choice of choices.slice(0, 8)) {
+    append(story, draft(types[choice % types.length]!, { summary: `pid ${choice}` }));
+  }
+}
+
+/**
+ * Tells a run from its admission on. Each choice is one action, and how far the wall clock moves before it; a run that
+ * is still going when the choices end is left as it is, one that ended before gets the rest as news.
+ */
+export function tellStory(plan: Plan, choices: readonly { action: number; clockMs: number }[]): Story {
+  const story = admitStory(plan);
+  for (const [index, { action, clockMs }] of choices.entries()) {
+    story.wallMs = Math.max(0, story.wallMs + clockMs);
+    const decision = decideFrontier(plan, story.rows);
+    if (decision.kind === 'settled') {
+      tellNews(
+        story,
+        choices.slice(index).map((choice) => choice.action),
+      );
+      break;
+    }
+    if (decision.kind !== 'unchanged') {
+      append(story, ...decision.events);
+      continue;
+    }
+    // An intent is the rarest of the choices, so that most runs get somewhere.
+    const actions = plan.steps.flatMap((step) => stepActions(story, step));
+    const wanted = actions.length === 0 || action % 41 === 40 ? [...runActions(story), ...actions] : actions;
+    wanted[action % 41 === 40 ? 0 : action % wanted.length]!(story);
+  }
+  return story;
+}
