@@ -68,7 +68,7 @@ export function decideCompletion(input: CompletionInput): readonly EventDraft[] 
       end(input, 'lost', known, {
         stepStatus: 'ready',
         stepResultCode: null,
-        stepDue: decideRestart(input.attempts, input.now),
+        stepDue: decideRestart(earlierAttempts(input), input.now),
       }),
     ];
   }
@@ -93,6 +93,10 @@ function isSuccess(facts: AttemptFacts): boolean {
   return facts.kind === 'exited'
     ? facts.exitCode === 0 && facts.signal === null
     : facts.kind === 'returned' && facts.errorSummary === null;
+}
+
+function earlierAttempts({ attempts, attempt }: CompletionInput): readonly RunAttempt[] {
+  return attempts.filter(({ id }) => id !== attempt.id);
 }
 
 type StepEnd = Pick<AttemptEndPayload, 'stepStatus' | 'stepResultCode' | 'stepDue'>;

@@ -39,7 +39,13 @@ const evolvers: { readonly [T in EventType]: Evolver<T> } = {
   'workflow.admitted': () => ({}),
   'step.created': (rows, event) => ({ step: createStep(rows.run, event) }),
   'step.readied': (rows, event) => ({
-    step: moveStep(rows, event, 'ready', { readyAtMs: event.createdAtMs, due: event.payload.due }),
+    // A step that comes back from `lost` leaves its result behind.
+    step: moveStep(rows, event, 'ready', {
+      readyAtMs: event.createdAtMs,
+      due: event.payload.due,
+      resultCode: null,
+      errorSummary: null,
+    }),
   }),
   'step.skipped': (rows, event) => ({ step: endStep(rows, event, 'skipped') }),
   'step.failed': (rows, event) => ({ step: endStep(rows, event, 'failed') }),

@@ -41,10 +41,13 @@ export function decideRetry(options: {
   return { kind: 'retry', due: delayMs === 0 ? null : startSpan(now, delayMs) };
 }
 
-/** After an attempt that certainly never started: no retry is used up, but it backs off from 1 s, doubling to 60 s. */
-export function decideRestart(attempts: readonly RunAttempt[], now: Now): Span {
-  const unstarted = attempts.filter((attempt) => !isUsed(attempt)).length;
-  const delayMs = limits.unstartedBackoffMsMin * 2 ** Math.min(16, Math.max(0, unstarted - 1));
+/**
+ * After an attempt that certainly never started: no retry is used up, but it backs off from 1 s, doubling to 60 s with
+ * every one of the `earlier` attempts of the step that did not start either.
+ */
+export function decideRestart(earlier: readonly RunAttempt[], now: Now): Span {
+  const unstarted = earlier.filter((attempt) => !isUsed(attempt)).length;
+  const delayMs = limits.unstartedBackoffMsMin * 2 ** Math.min(16, unstarted);
   return startSpan(now, Math.min(limits.unstartedBackoffMsMax, delayMs));
 }
 

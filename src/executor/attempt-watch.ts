@@ -274,7 +274,7 @@ export class AttemptWatch {
       signalAll(others, 'SIGTERM');
       return;
     }
-    this.#isForced ||= others.length > 0;
+    this.#isForced ||= others.length > 0 || signal === 'kill-everyone';
     signalAll(others, 'SIGKILL');
     if (signal === 'kill-everyone') {
       if (launcher !== null) {

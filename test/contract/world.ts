@@ -1,4 +1,5 @@
 // A small world for the contract suite: one store with a clock that the test moves, and the operations in short form.
+import type { Test } from 'tap';
 import type { AttemptFacts } from '../../src/core/completion.ts';
 import type { Plan } from '../../src/core/plan.ts';
 import { buildPlan } from '../../src/core/plan.ts';
@@ -40,6 +41,12 @@ export function createTestClock(wallMs = Date.UTC(2027, 0, 1)): TestClock {
 export type World = {
   readonly clock: TestClock;
   readonly store: Store;
+};
+
+/** One case of the contract, run against every store by that store's own test file. */
+export type ContractCase = {
+  readonly name: string;
+  readonly run: (t: Test, openWorld: (t: Test) => Promise<World>) => Promise<void>;
 };
 
 const sampleTask: ManifestTask = {

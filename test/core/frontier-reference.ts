@@ -1,9 +1,9 @@
 // The frontier once more, slow and written from the two seed records and the design alone; and the states in which a
 // run of a given shape can be. Statuses here are plain maps by step key.
 import type { Plan } from '../../src/core/plan.ts';
-import { type RunRows, type StepRun, sealRun, sealStepRun } from '../../src/core/records.ts';
+import type { RunRows, StepRun } from '../../src/core/records.ts';
 import type { StepStatus } from '../../src/core/states.ts';
-import { admitStory, planOf, type Shape, sampleTarget } from './samples.ts';
+import { admitStory, changeRun, changeStep, planOf, type Shape, sampleTarget } from './samples.ts';
 
 export type Statuses = Readonly<Record<string, StepStatus>>;
 export type Answer = { readonly moves: readonly string[]; readonly after: Statuses; readonly end: string | null };
@@ -81,7 +81,7 @@ function stepRunOf({ stepRunId, stepKey }: Plan['steps'][number], status: StepSt
   const name = `${stepRunId} ${status}`;
   let step = sealedSteps.get(name);
   if (step === undefined) {
-    step = sealStepRun({ ...templateStep, id: stepRunId, stepKey, status });
+    step = changeStep(templateStep, { id: stepRunId, stepKey, status });
     sealedSteps.set(name, step);
   }
   return step;
@@ -97,7 +97,7 @@ export function plainPlan(shape: Shape): Plan {
 }
 
 export function rowsOf(plan: Plan, statuses: Statuses, change: Partial<RunRows['run']> = {}): RunRows {
-  const run = Object.keys(change).length === 0 ? plainRun : sealRun({ ...plainRun, ...change });
+  const run = Object.keys(change).length === 0 ? plainRun : changeRun(plainRun, change);
   const steps = plan.steps.map((step) => stepRunOf(step, statuses[step.stepKey]!));
   return { run, steps: new Map(steps.map((step) => [step.id, step])), attempts: new Map() };
 }

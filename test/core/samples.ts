@@ -8,7 +8,7 @@ import { evolve } from '../../src/core/evolve.ts';
 import { deriveAttemptId, deriveStepRunId } from '../../src/core/ids.ts';
 import { readManifest } from '../../src/core/manifest.ts';
 import { type Plan, type PlanStep, taskRefOf } from '../../src/core/plan.ts';
-import type { RunRows, StepRun } from '../../src/core/records.ts';
+import { type Run, type RunRows, type StepRun, sealRun, sealStepRun } from '../../src/core/records.ts';
 import { type MaterializedRevision, materialize } from '../../src/core/revision.ts';
 
 /** Step keys and what each needs, in any order. */
@@ -94,6 +94,17 @@ export function append(story: Story, ...drafts: readonly EventDraft[]): void {
 
 export function stepOf(story: Story, stepKey: string): StepRun {
   return story.rows.steps.get(deriveStepRunId({ runId: story.plan.runId, stepKey }))!;
+}
+
+/** A record with some fields changed, and the digest of what it then says. */
+export function changeRun(run: Run, change: Partial<Run>): Run {
+  const { digest: _, ...contents } = { ...run, ...change };
+  return sealRun(contents);
+}
+
+export function changeStep(step: StepRun, change: Partial<StepRun>): StepRun {
+  const { digest: _, ...contents } = { ...step, ...change };
+  return sealStepRun(contents);
 }
 
 /** The two ids that an event about the attempt of a step's present epoch carries. */

@@ -1,9 +1,9 @@
 // One moment of a run with chosen statuses: rows for the tests that put every status before every event.
 import { draft, type EventDraft, type EventType, type RunEvent, stampEvents } from '../../src/core/events.ts';
-import { type RunAttempt, type RunRows, sealAttempt, sealRun, sealStepRun } from '../../src/core/records.ts';
+import { type RunAttempt, type RunRows, sealAttempt } from '../../src/core/records.ts';
 import type { AttemptStatus, RunStatus, StepStatus } from '../../src/core/states.ts';
 import { endDraft } from './run-driver.ts';
-import { admitStory, admittedAtMs, attemptHead, planOf, stepOf } from './samples.ts';
+import { admitStory, admittedAtMs, attemptHead, changeRun, changeStep, planOf, stepOf } from './samples.ts';
 
 export type Statuses = { readonly run: RunStatus; readonly step: StepStatus; readonly attempt: AttemptStatus | null };
 
@@ -16,10 +16,10 @@ export const sceneHead = attemptHead(step);
 /** A run with step `a` and perhaps one attempt of it; step `z` is ready, or succeeded once the run has ended. */
 export function sceneOf({ run, step: stepStatus, attempt: attemptStatus }: Statuses): RunRows {
   const rows = story.rows;
-  const moved = sealStepRun({ ...step, status: stepStatus });
-  const other = sealStepRun({ ...sibling, status: run === 'running' ? 'ready' : 'succeeded' });
+  const moved = changeStep(step, { status: stepStatus });
+  const other = changeStep(sibling, { status: run === 'running' ? 'ready' : 'succeeded' });
   return {
-    run: sealRun({ ...rows.run, status: run, finishedAtMs: run === 'running' ? null : admittedAtMs }),
+    run: changeRun(rows.run, { status: run, finishedAtMs: run === 'running' ? null : admittedAtMs }),
     steps: new Map([
       [moved.id, moved],
       [other.id, other],

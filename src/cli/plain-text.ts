@@ -1,0 +1,87 @@
+// Text that anyone may have written, made safe to print: names, output of commands, paths. Owns neutralizing, display
+// width and cutting to it. Knows nothing of colours.
+
+// C0 and C1 controls, DEL, and what reorders or hides text: bidirectional marks, line separators, zero width.
+const unsafe = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff]/gu;
+const lineEnds = /[\n\t]/g;
+
+function escapeCharacter(character: string): string {
+  const code = character.codePointAt(0)!;
+  return code < 0x100 ? `\\x${code.toString(16).padStart(2, '0')}` : `\\u${code.toString(16).padStart(4, '0')}`;
+}
+
+/** Shows every control character as an escape (`\x1b`); tabs and line ends stay. */
+export function neutralizeLines(text: string): string {
+  return text.toWellFormed().replaceAll('\r\n', '\n').replaceAll(unsafe, escapeCharacter);
+}
+
+/** The same for what must stay one line: tabs and line ends become blanks. */
+export function neutralize(text: string): string {
+  return neutralizeLines(text).replaceAll(lineEnds, ' ');
+}
+
+const zeroWidth = /[\p{Mn}\p{Me}\p{Cf}]/u;
+
+// East Asian Wide and Fullwidth, and the pictographs that terminals draw in two cells; by rising code point.
+const wideRanges: readonly (readonly [number, number])[] = [
+  [0x1100, 0x115f],
+  [0x2e80, 0x303e],
+  [0x3041, 0x33ff],
+  [0x3400, 0x4dbf],
+  [0x4e00, 0x9fff],
+  [0xa000, 0xa4cf],
+  [0xa960, 0xa97f],
+  [0xac00, 0xd7a3],
+  [0xf900, 0xfaff],
+  [0xfe30, 0xfe6f],
+  [0xff00, 0xff60],
+  [0xffe0, 0xffe6],
+  [0x1f300, 0x1f64f],
+  [0x1f680, 0x1f6ff],
+  [0x1f900, 0x1faff],
+  [0x20000, 0x3fffd],
+];
+
+function characterWidth(character: string): number {
+  const code = character.codePointAt(0)!;
+  if (code < 0x300) {
+    return 1;
+  }
+  if (zeroWidth.test(character)) {
+    return 0;
+  }
+  return wideRanges.some(([first, last]) => code >= first && code <= last) ? 2 : 1;
+}
+
+/** Cells that a neutralized line takes on a terminal. */
+export function displayWidth(text: string): number {
+  let width = 0;
+  for (const character of text) {
+    width += characterWidth(character);
+  }
+  return width;
+}
+
+/** The text, or as much of it as fits with `mark` behind it. */
+export function cutToWidth(text: string, options: { readonly widthMax: number; readonly mark: string }): string {
+  const { widthMax, mark } = options;
+  if (displayWidth(text) <= widthMax) {
+    return text;
+  }
+  const room = widthMax - displayWidth(mark);
+  let width = 0;
+  let kept = '';
+  for (const character of text) {
+    width += characterWidth(character);
+    if (width > room) {
+      break;
+    }
+    kept += character;
+  }
+  return room < 0 ? '' : kept + mark;
+}
+
+/** Filled up with blanks on the right. */
+export function padToWidth(text: string, width: number): string {
+  return text + ' '.repeat(Math.max(0, width - displayWidth(text)));
+}

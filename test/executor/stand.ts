@@ -1,0 +1,189 @@
+// A real executor in a temporary run directory, with everything that it started ended and looked for at the end of the
+// test. Not a test itself.
+import { accessSync, constants, mkdirSync, symlinkSync } from 'node:fs';
+import path from 'node:path';
+import tap, { type Test } from 'tap';
+import type { Alarm, Clock } from '../../src/core/ports.ts';
+import type { AttemptEnd } from '../../src/executor/attempt-end.ts';
+import { attemptDirectory, readIdentity } from '../../src/executor/attempt-files.ts';
+import { type CommandSpec, createExecutor, type Executor, type ExecutorOptions } from '../../src/executor/executor.ts';
+import { listSession, signalProcess } from '../../src/executor/session.ts';
+import { realAlarm, realClock } from '../../src/runtime/ports.ts';
+
+export type Shell = { readonly name: string; readonly command: readonly string[]; readonly skip: string | false };
+
+function findBusybox(): string | null {
+  const candidates = ['/bin/busybox', '/usr/bin/busybox'];
+  return (
+    candidates.find((file) => {
+      try {
+        accessSync(file, constants.X_OK);
+        return true;
+      } catch {
+        return false;
+      }
+    }) ?? null
+  );
+}
+
+const busybox = findBusybox();
+
+/** Both shells that the launcher is for. BusyBox is a package of the test machine (`.ci/run` installs it). */
+export const shells: readonly Shell[] = [
+  { name: '/bin/sh', command: ['/bin/sh'], skip: false },
+  {
+    name: 'BusyBox ash',
+    command: [busybox ?? 'busybox', 'ash'],
+    skip: busybox === null ? 'busybox is not installed on this machine' : false,
+  },
+];
+
+/** Clock and alarm whose time moves only by `advance`. It starts at the real uptime, which /proc shows too. */
+export function simulateTime() {
+  const real = realClock().observe();
+  const entries = new Set<{ readonly atMs: number; readonly ring: () => void }>();
+  let nowMs = real.uptimeMs;
+  const clock: Clock = { observe: () => ({ ...real, uptimeMs: nowMs }) };
+  const alarm: Alarm = {
+    set(atMs, ring) {
+      const entry = { atMs, ring };
+      entries.add(entry);
+      return () => entries.delete(entry);
+    },
+  };
+  const advance = (byMs: number) => {
+    nowMs += byMs;
+    for (const entry of [...entries].filter(({ atMs }) => atMs <= nowMs)) {
+      if (entries.delete(entry)) {
+        entry.ring();
+      }
+    }
+  };
+  return { clock, alarm, advance, entriesCount: () => entries.size };
+}
+
+export type StandOptions = {
+  readonly shell?: Shell;
+  readonly time?: { readonly clock: Clock; readonly alarm: Alarm };
+  readonly runDirectory?: string;
+  readonly segmentBytes?: number;
+  readonly outputBytesMax?: number;
+};
+
+export type Stand = {
+  readonly executor: Executor;
+  readonly runDirectory: string;
+  /** Prepares and starts. */
+  start(spec: Partial<CommandSpec> & { readonly argv: readonly string[] }): string;
+  endOf(attemptId: string): Promise<AttemptEnd>;
+  run(
+    spec: Partial<CommandSpec> & { readonly argv: readonly string[] },
+  ): Promise<{ readonly end: AttemptEnd; readonly output: string; readonly attemptId: string }>;
+  directoryOf(attemptId: string): string;
+  /** The launcher's pid; 0 before it wrote its identity. */
+  sessionOf(attemptId: string): number;
+  /** Nobody may be left of any session; whoever is, is ended. */
+  close(): Promise<void>;
+};
+
+/** Where the tools of the launcher are taken from: BusyBox's own for its shell. */
+function makeTools(runDirectory: string): string {
+  const folder = path.join(runDirectory, 'tools');
+  mkdirSync(folder, { recursive: true });
+  for (const tool of ['mkfifo', 'dd', 'wc', 'env']) {
+    symlinkSync(busybox ?? '', path.join(folder, tool));
+  }
+  // Debian's BusyBox has no nice.
+  return `${folder}:/usr/bin:/bin`;
+}
+
+/** A rule that holds under every shell; the stand is closed, and looked through for leftovers, when the body is over. */
+export function testEachShell(
+  name: string,
+  body: (t: Test, stand: Stand) => Promise<void>,
+  options: StandOptions = {},
+): void {
+  for (const shell of shells) {
+    tap.test(`${name} (${shell.name})`, { skip: shell.skip }, (t) => withStand(t, { ...options, shell }, body));
+  }
+}
+
+/** Runs the body on a stand of its own. */
+export async function withStand(
+  t: Test,
+  options: StandOptions,
+  body: (t: Test, stand: Stand) => Promise<void>,
+): Promise<void> {
+  const stand = openStand(t, options);
+  try {
+    await body(t, stand);
+  } finally {
+    await stand.close();
+  }
+}
+
+export function openStand(t: Test, options: StandOptions = {}): Stand {
+  const runDirectory = options.runDirectory ?? path.join(t.testdir(), 'run');
+  const waiting = new Map<string, (end: AttemptEnd) => void>();
+  const ends = new Map<string, AttemptEnd>();
+  const executor = openExecutor(runDirectory, options, (attemptId, end) => {
+    t.notOk(ends.has(attemptId), 'an end is reported once');
+    ends.set(attemptId, end);
+    waiting.get(attemptId)?.(end);
+  });
+  const started: string[] = [];
+  const directoryOf = (attemptId: string) => attemptDirectory(runDirectory, attemptId);
+  const stand: Stand = {
+    executor,
+    runDirectory,
+    directoryOf,
+    sessionOf: (attemptId) => readIdentity(directoryOf(attemptId), attemptId)?.pid ?? 0,
+    start(spec) {
+      const attemptId = spec.attemptId ?? `at-${started.length + 1}`;
+      started.push(attemptId);
+      const env = { PATH: '/usr/bin:/bin', QL_ATTEMPT_ID: attemptId };
+      executor.prepare(attemptId);
+      executor.start({ env, cwd: '/', nice: null, limits: null, ...spec, attemptId });
+      return attemptId;
+    },
+    async endOf(attemptId) {
+      return ends.get(attemptId) ?? new Promise((resolve) => waiting.set(attemptId, resolve));
+    },
+    async run(spec) {
+      const attemptId = stand.start(spec);
+      const end = await stand.endOf(attemptId);
+      const { head, tail } = executor.collectOutput(attemptId);
+      return { end, output: Buffer.concat([head, tail]).toString(), attemptId };
+    },
+    async close() {
+      const sessions = executor.stored().map(stand.sessionOf);
+      executor.close();
+      const living = sessions.flatMap((pid) => (pid === 0 ? [] : listSession(pid))).filter((row) => !row.isZombie);
+      for (const row of living) {
+        signalProcess(row, 'SIGKILL');
+      }
+      t.same(living, [], 'nobody is left of any session');
+    },
+  };
+  return stand;
+}
+
+function openExecutor(runDirectory: string, options: StandOptions, onEnd: ExecutorOptions['onEnd']): Executor {
+  const clock = options.time?.clock ?? realClock();
+  const isBusybox = options.shell?.name === 'BusyBox ash';
+  return createExecutor({
+    runDirectory,
+    clock,
+    alarm: options.time?.alarm ?? realAlarm(clock),
+    segmentBytes: options.segmentBytes ?? 64 * 1024,
+    outputBytesMax: options.outputBytesMax ?? 256 * 1024,
+    shell: options.shell?.command ?? ['/bin/sh'],
+    ...(isBusybox ? { toolsPath: makeTools(runDirectory) } : {}),
+    onEnd,
+  });
+}
+
+/** The exit code of a command that ended by itself, else null. */
+export function exitedCode(end: AttemptEnd): number | null {
+  return end.kind === 'exited' && end.signal === null ? end.exitCode : null;
+}
