@@ -75,14 +75,18 @@ export function labelledDigest(kind: keyof typeof labels, value: unknown): strin
 }
 
 /** Two letters and the first 16 bytes of the digest of a primary key. */
+function deriveId(prefix: string, kind: keyof typeof labels, key: Readonly<Record<string, unknown>>): string {
+  return `${prefix}_${labelledDigest(kind, key).substring(0, 32)}`;
+}
+
+/** The ids that follow from what they name. A mutation's is that of the step run as it is after the change. */
 export const derivedIds = {
-  event: (runId: string, sequence: number, type: string) =>
-    `ev_${labelledDigest('eventId', { runId, sequence, type }).substring(0, 32)}`,
-  mutation: (planId: string, step: { id: string; version: number; status: string }) =>
-    `mu_${labelledDigest('mutationId', { planId, stepRunId: step.id, version: step.version, status: step.status }).substring(0, 32)}`,
+  event: (runId: string, sequence: number, type: string) => deriveId('ev', 'eventId', { runId, sequence, type }),
+  mutation: (planId: string, { id, version, status }: { id: string; version: number; status: string }) =>
+    deriveId('mu', 'mutationId', { planId, stepRunId: id, version, status }),
   attempt: (runId: string, stepRunId: string, epoch: number) =>
-    `at_${labelledDigest('attemptId', { runId, stepRunId, epoch }).substring(0, 32)}`,
-  stepRun: (runId: string, stepKey: string) => `st_${labelledDigest('stepRunId', { runId, stepKey }).substring(0, 32)}`,
+    deriveId('at', 'attemptId', { runId, stepRunId, epoch }),
+  stepRun: (runId: string, stepKey: string) => deriveId('st', 'stepRunId', { runId, stepKey }),
 };
 
 // One line a type: `field:kind`, `?` for one that may be null, `a|b` for one of a closed set.

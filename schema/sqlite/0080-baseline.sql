@@ -1,9 +1,11 @@
 -- Runs, steps and their history; packages and what makes them startable; the tables that describe the store itself.
 --
--- Bytes written decide the layout. A page has 1024 bytes: a row of a WITHOUT ROWID table stays on its leaf up to 230
--- bytes, beyond that it spills onto a page of its own. Derived ids (event, mutation, step-run and attempt ids) are
--- functions of a primary key and are not stored; the static part of a step stands in its plan. Digests are 32 bytes.
--- A bound carries the name of its constant in src/core/limits.ts; a test compares the two.
+-- Bytes written decide the layout. What a commit writes lies together: a run and its steps side by side, history in the
+-- order of commits. Hot tables are keyed by one integer, because only such a b-tree grows at its end without rewriting
+-- its neighbours, and nothing else on them is indexed but what is rare (measured in KiB a step, WAL / rollback journal:
+-- 13 / 35; with keys of several columns and an index on the history 22 / 54). Derived ids (event, mutation, step-run and
+-- attempt ids) are functions of a key and are not stored; the static part of a step stands in its plan. Digests are 32
+-- bytes. A bound carries the name of its constant in src/core/limits.ts; a test compares the two.
 
 -- Retention puts its one row in here and takes it out again in the same transaction: only meanwhile may rows of the
 -- append-only tables be deleted. Nothing may ever change them.
@@ -50,103 +52,96 @@ CREATE TABLE RunIdentities (
   CHECK ((deadlineLengthMs IS NULL) = (deadlineStartMs IS NULL))
 ) STRICT;
 
--- The present state of a run (kind 0, number 0), of its steps (kind 1, numbered from 1 in the order of their keys) and
--- of its attempts (kind 2, by their number): exactly what folding the run's events yields, each row with its digest.
--- One table clustered by run, so that the changes of one commit meet on few pages.
+-- The present state of a run (number 0) and of its steps (numbered from 1 in the order of their keys): exactly what
+-- folding the run's events yields, each row with its digest. Attempts have a table of their own.
 CREATE TABLE RunRecords (
-  runKey INTEGER NOT NULL REFERENCES RunIdentities (runKey) ON DELETE RESTRICT,
-  kind INTEGER NOT NULL CHECK (kind BETWEEN 0 AND 2),
-  number INTEGER NOT NULL,
+  recordKey INTEGER PRIMARY KEY,
+  runKey INTEGER GENERATED ALWAYS AS (recordKey >> 8) VIRTUAL,
+  number INTEGER GENERATED ALWAYS AS (recordKey & 255) VIRTUAL CHECK (number BETWEEN 0 AND 128), -- limits.stepsMax
   status TEXT NOT NULL,
-  version INTEGER CHECK (version BETWEEN 1 AND 2147483647), -- limits.counterMax
-  createdAtMs INTEGER CHECK (createdAtMs BETWEEN 0 AND 9007199254740991),
-  updatedAtMs INTEGER CHECK (updatedAtMs BETWEEN 0 AND 9007199254740991),
-  readyAtMs INTEGER CHECK (readyAtMs BETWEEN 0 AND 9007199254740991),
+  version INTEGER NOT NULL CHECK (version BETWEEN 1 AND 2147483647), -- limits.counterMax
+  updatedAtMs INTEGER NOT NULL CHECK (updatedAtMs BETWEEN 0 AND 9007199254740991),
   startedAtMs INTEGER CHECK (startedAtMs BETWEEN 0 AND 9007199254740991),
   finishedAtMs INTEGER CHECK (finishedAtMs BETWEEN 0 AND 9007199254740991),
+  digest BLOB NOT NULL CHECK (length(digest) = 32),
+  errorSummary TEXT CHECK (octet_length(errorSummary) <= 2048), -- limits.errorSummaryBytesMax
+  -- Of runs. `lastEventKey` is where the run's history is read from, backwards.
+  createdAtMs INTEGER CHECK (createdAtMs BETWEEN 0 AND 9007199254740991),
   planDigest BLOB CHECK (length(planDigest) = 32),
   historyDigest BLOB CHECK (length(historyDigest) = 32),
-  digest BLOB NOT NULL CHECK (length(digest) = 32),
+  lastEventKey INTEGER,
   cancelRequestedAtMs INTEGER CHECK (cancelRequestedAtMs BETWEEN 0 AND 9007199254740991),
   cancelReason TEXT CHECK (cancelReason IN ('user', 'policy', 'shutdown', 'reconcile', 'timeout')),
-  attemptCount INTEGER CHECK (attemptCount BETWEEN 0 AND 64), -- limits.attemptsPerStepMax
-  -- When a ready step is due, or an attempt's deadline. The boot id is absent where the row's `bootId` says the same.
-  spanStartMs INTEGER CHECK (spanStartMs BETWEEN 0 AND 9007199254740991),
-  spanStartUptimeMs INTEGER CHECK (spanStartUptimeMs BETWEEN 0 AND 9007199254740991),
-  spanBootId TEXT CHECK (octet_length(spanBootId) BETWEEN 1 AND 128), -- limits.identifierBytesMax
-  spanLengthMs INTEGER CHECK (spanLengthMs BETWEEN 0 AND 2147483647), -- limits.durationMsMax
-  resultCode TEXT CHECK (octet_length(resultCode) BETWEEN 1 AND 128), -- limits.identifierBytesMax
   errorCode TEXT CHECK (octet_length(errorCode) BETWEEN 1 AND 128), -- limits.identifierBytesMax
-  errorSummary TEXT CHECK (octet_length(errorSummary) <= 2048), -- limits.errorSummaryBytesMax
+  -- Of steps. The four columns of `due` are all there or all absent.
+  attemptCount INTEGER CHECK (attemptCount BETWEEN 0 AND 64), -- limits.attemptsPerStepMax
+  readyAtMs INTEGER CHECK (readyAtMs BETWEEN 0 AND 9007199254740991),
+  dueStartMs INTEGER CHECK (dueStartMs BETWEEN 0 AND 9007199254740991),
+  dueStartUptimeMs INTEGER CHECK (dueStartUptimeMs BETWEEN 0 AND 9007199254740991),
+  dueBootId TEXT CHECK (octet_length(dueBootId) BETWEEN 1 AND 128), -- limits.identifierBytesMax
+  dueLengthMs INTEGER CHECK (dueLengthMs BETWEEN 0 AND 2147483647), -- limits.durationMsMax
+  resultCode TEXT CHECK (octet_length(resultCode) BETWEEN 1 AND 128), -- limits.identifierBytesMax
   inputRef TEXT CHECK (octet_length(inputRef) BETWEEN 1 AND 1024), -- limits.filePathBytesMax
   outputRef TEXT CHECK (octet_length(outputRef) BETWEEN 1 AND 1024), -- limits.filePathBytesMax
-  PRIMARY KEY (runKey, kind, number),
-  CHECK (kind <> 0 OR (number = 0 AND status IN ('running', 'succeeded', 'failed', 'cancelled', 'timed_out'))),
-  CHECK (kind <> 1 OR number BETWEEN 1 AND 128), -- limits.stepsMax
+  CHECK (number > 0 OR status IN ('running', 'succeeded', 'failed', 'cancelled', 'timed_out')),
   CHECK (
-    kind <> 1 OR status IN (
+    number = 0 OR status IN (
       'pending', 'ready', 'waiting_approval', 'running', 'lost', 'succeeded', 'failed', 'skipped', 'cancelled',
       'timed_out'
     )
   ),
-  CHECK (kind <> 2 OR number BETWEEN 1 AND 2147483647), -- limits.counterMax
-  CHECK (
-    kind <> 2 OR status IN (
-      'claimed', 'starting', 'running', 'succeeded', 'failed', 'cancelled', 'timed_out', 'lost'
-    )
-  ),
-  CHECK ((version IS NOT NULL) = (kind <> 2)),
-  CHECK ((createdAtMs IS NOT NULL) = (kind = 0)),
-  CHECK ((updatedAtMs IS NOT NULL) = (kind <> 2)),
-  CHECK (readyAtMs IS NULL OR kind = 1),
-  CHECK (startedAtMs IS NOT NULL OR kind <> 0),
-  CHECK (
-    (finishedAtMs IS NOT NULL)
-      = (status IN ('succeeded', 'failed', 'skipped', 'cancelled', 'timed_out') OR (kind = 2 AND status = 'lost'))
-  ),
-  CHECK ((planDigest IS NOT NULL) = (kind = 0)),
-  CHECK ((historyDigest IS NOT NULL) = (kind = 0)),
-  CHECK (cancelRequestedAtMs IS NULL OR kind = 0),
+  CHECK (startedAtMs IS NOT NULL OR number > 0),
+  CHECK ((finishedAtMs IS NOT NULL) = (status IN ('succeeded', 'failed', 'skipped', 'cancelled', 'timed_out'))),
+  CHECK ((createdAtMs IS NOT NULL) = (number = 0)),
+  CHECK ((planDigest IS NOT NULL) = (number = 0)),
+  CHECK ((historyDigest IS NOT NULL) = (number = 0)),
+  CHECK ((lastEventKey IS NOT NULL) = (number = 0)),
+  CHECK (cancelRequestedAtMs IS NULL OR number = 0),
   CHECK ((cancelReason IS NULL) = (cancelRequestedAtMs IS NULL)),
-  CHECK ((attemptCount IS NOT NULL) = (kind = 1)),
-  CHECK (spanStartMs IS NULL OR kind <> 0),
-  CHECK ((spanStartUptimeMs IS NULL) = (spanStartMs IS NULL)),
-  CHECK ((spanLengthMs IS NULL) = (spanStartMs IS NULL)),
-  CHECK (spanBootId IS NULL OR spanStartMs IS NOT NULL),
+  CHECK (errorCode IS NULL OR number = 0),
+  CHECK ((attemptCount IS NOT NULL) = (number > 0)),
+  CHECK (readyAtMs IS NULL OR number > 0),
+  CHECK (dueStartMs IS NULL OR number > 0),
+  CHECK ((dueStartUptimeMs IS NULL) = (dueStartMs IS NULL)),
+  CHECK ((dueBootId IS NULL) = (dueStartMs IS NULL)),
+  CHECK ((dueLengthMs IS NULL) = (dueStartMs IS NULL)),
   CHECK (
     (resultCode IS NOT NULL)
-      = (kind = 1 AND status IN ('failed', 'skipped', 'cancelled', 'timed_out', 'lost'))
+      = (number > 0 AND status IN ('failed', 'skipped', 'cancelled', 'timed_out', 'lost'))
   ),
-  CHECK (errorCode IS NULL OR kind <> 1),
-  CHECK (inputRef IS NULL OR kind = 1),
-  CHECK (outputRef IS NULL OR kind = 1)
-) STRICT, WITHOUT ROWID;
+  CHECK (inputRef IS NULL OR number > 0),
+  CHECK (outputRef IS NULL OR number > 0)
+) STRICT;
 
 -- Pages of running runs, oldest first: whatever looks for work reads this and never the finished runs. Statements that
 -- leave a run's status as it is do not name it, so that SQLite does not touch this index.
-CREATE INDEX RunningRuns ON RunRecords (createdAtMs, planDigest) WHERE kind = 0 AND status = 'running';
+CREATE INDEX RunningRuns ON RunRecords (createdAtMs, planDigest) WHERE number = 0 AND status = 'running';
 
 -- Runs that ended badly are few, and are what an operator looks for.
-CREATE INDEX FailedRuns ON RunRecords (status, runKey)
-  WHERE kind = 0 AND status IN ('failed', 'cancelled', 'timed_out');
+CREATE INDEX FailedRuns ON RunRecords (status) WHERE number = 0 AND status IN ('failed', 'cancelled', 'timed_out');
 
--- The truth: one append-only fact a row. `type` and `actorType` are codes, see RunHistory. A step is meant by its
--- number, an attempt by the step and the epoch that it was admitted in. `payload` is canonical JSON without nulls; that
--- of step.created is a function of the plan and is not stored.
+-- The truth: one append-only fact a row, in the order of commits. Each names the one before it in its run, and every
+-- 32nd of a run can be found at once, so that a page of a history costs its own length and no more. `type` and
+-- `actorType` are codes, see RunHistory. A step is meant by its number, an attempt by the step and the epoch that it was
+-- admitted in. `payload` is canonical JSON without nulls; that of step.created is a function of the plan.
 CREATE TABLE RunEvents (
-  runKey INTEGER NOT NULL REFERENCES RunIdentities (runKey) ON DELETE RESTRICT,
+  eventKey INTEGER PRIMARY KEY,
+  previousKey INTEGER,
+  runKey INTEGER NOT NULL,
   sequence INTEGER NOT NULL CHECK (sequence BETWEEN 1 AND 2147483647), -- limits.counterMax
   type INTEGER NOT NULL CHECK (type BETWEEN 0 AND 24),
   actorType INTEGER NOT NULL CHECK (actorType BETWEEN 0 AND 2),
   actorId TEXT CHECK (octet_length(actorId) BETWEEN 1 AND 128), -- limits.identifierBytesMax
   stepNumber INTEGER CHECK (stepNumber BETWEEN 1 AND 128), -- limits.stepsMax
   attemptEpoch INTEGER CHECK (attemptEpoch BETWEEN 1 AND 2147483647), -- limits.counterMax
-  payload TEXT CHECK (octet_length(payload) <= 16384), -- limits.eventPayloadBytesMax
   createdAtMs INTEGER NOT NULL CHECK (createdAtMs BETWEEN 0 AND 9007199254740991),
-  PRIMARY KEY (runKey, sequence),
+  payload TEXT CHECK (octet_length(payload) <= 16384), -- limits.eventPayloadBytesMax
+  CHECK ((previousKey IS NULL) = (sequence = 1)),
   CHECK (attemptEpoch IS NULL OR stepNumber IS NOT NULL),
   CHECK (type <> 1 OR payload IS NULL)
-) STRICT, WITHOUT ROWID;
+) STRICT;
+
+CREATE UNIQUE INDEX RunEventAnchors ON RunEvents (runKey, sequence) WHERE sequence & 31 = 0;
 
 CREATE TRIGGER RunIdentitiesNeverChange BEFORE UPDATE ON RunIdentities
 BEGIN
@@ -156,6 +151,19 @@ END;
 CREATE TRIGGER RunIdentitiesStay BEFORE DELETE ON RunIdentities WHEN NOT EXISTS (SELECT 1 FROM RetentionGate)
 BEGIN
   SELECT RAISE(ABORT, 'RunIdentities stay');
+END;
+
+-- A run goes from its end to its beginning: no row stays behind that nothing leads to.
+CREATE TRIGGER RunIdentitiesGoLast BEFORE DELETE ON RunIdentities
+WHEN EXISTS (SELECT 1 FROM RunRecords WHERE recordKey BETWEEN old.runKey << 8 AND old.runKey << 8 | 255)
+BEGIN
+  SELECT RAISE(ABORT, 'RunIdentities go after RunRecords');
+END;
+
+CREATE TRIGGER RunRecordsGoAfterEvents BEFORE DELETE ON RunRecords
+WHEN EXISTS (SELECT 1 FROM RunEvents WHERE eventKey = old.lastEventKey AND runKey = old.recordKey >> 8)
+BEGIN
+  SELECT RAISE(ABORT, 'RunRecords go after RunEvents');
 END;
 
 CREATE TRIGGER RunEventsNeverChange BEFORE UPDATE ON RunEvents
@@ -321,7 +329,7 @@ SELECT
   i.deadlineLengthMs, r.cancelRequestedAtMs, r.cancelReason, i.retryOfRunId, r.errorCode, r.errorSummary,
   lower(hex(r.historyDigest)) AS historyDigest, lower(hex(r.digest)) AS digest
 FROM RunIdentities AS i
-JOIN RunRecords AS r ON r.runKey = i.runKey AND r.kind = 0;
+JOIN RunRecords AS r ON r.recordKey = i.runKey << 8;
 
 CREATE VIEW RunHistory AS
 SELECT
@@ -338,4 +346,5 @@ SELECT
   json_extract('["runtime","operator","executor"]', '$[' || e.actorType || ']') AS actorType,
   e.actorId, e.stepNumber, e.attemptEpoch, e.payload, e.createdAtMs
 FROM RunEvents AS e
-JOIN RunIdentities AS i ON i.runKey = e.runKey;
+JOIN RunIdentities AS i ON i.runKey = e.runKey
+ORDER BY i.runKey, e.sequence;

@@ -26,17 +26,17 @@ CREATE TABLE QingLong3PluginPackageWorkflowAdmissions (
   receipt TEXT NOT NULL CHECK (octet_length(receipt) <= 262144) -- limits.receiptBytesMax
 ) STRICT;
 
--- Step runs, mutations and events are named by derived ids, so what is bound here is what those do not say. `needs` is
--- a JSON list of step numbers; it also tells which running runs can move.
+-- Step runs, mutations and events are named by derived ids, so what is bound here is what those do not say. A row has
+-- the key of its step in RunRecords. `needs` is a JSON list of step numbers; it also tells which running runs can move.
 CREATE TABLE QingLong3PluginPackageWorkflowAdmissionSteps (
-  runKey INTEGER NOT NULL REFERENCES QingLong3PluginPackageWorkflowAdmissions (runKey) ON DELETE RESTRICT,
-  number INTEGER NOT NULL CHECK (number BETWEEN 1 AND 128), -- limits.stepsMax
+  recordKey INTEGER PRIMARY KEY,
+  runKey INTEGER GENERATED ALWAYS AS (recordKey >> 8) VIRTUAL,
+  number INTEGER GENERATED ALWAYS AS (recordKey & 255) VIRTUAL CHECK (number BETWEEN 1 AND 128), -- limits.stepsMax
   stepKey TEXT NOT NULL CHECK (octet_length(stepKey) BETWEEN 1 AND 63), -- limits.resourceIdBytesMax
   taskSourceDigest BLOB NOT NULL CHECK (length(taskSourceDigest) = 32),
   needs TEXT NOT NULL CHECK (json_valid(needs) AND octet_length(needs) <= 512), -- limits.stepNeedsBytesMax
-  stepRunDigest BLOB NOT NULL CHECK (length(stepRunDigest) = 32),
-  PRIMARY KEY (runKey, number)
-) STRICT, WITHOUT ROWID;
+  stepRunDigest BLOB NOT NULL CHECK (length(stepRunDigest) = 32)
+) STRICT;
 
 -- Plan ids and idempotency keys. Refers to no run row: it outlives pruning, until the key expires.
 CREATE TABLE AdmissionKeys (
@@ -65,6 +65,16 @@ BEGIN
   SELECT RAISE(ABORT, 'QingLong3PluginPackageWorkflowAdmissions stay');
 END;
 
+CREATE TRIGGER QingLong3PluginPackageWorkflowAdmissionsGoAfterSteps
+BEFORE DELETE ON QingLong3PluginPackageWorkflowAdmissions
+WHEN EXISTS (
+  SELECT 1 FROM QingLong3PluginPackageWorkflowAdmissionSteps
+  WHERE recordKey BETWEEN old.runKey << 8 AND old.runKey << 8 | 255
+)
+BEGIN
+  SELECT RAISE(ABORT, 'QingLong3PluginPackageWorkflowAdmissions go after their steps');
+END;
+
 CREATE TRIGGER QingLong3PluginPackageWorkflowAdmissionStepsNeverChange
 BEFORE UPDATE ON QingLong3PluginPackageWorkflowAdmissionSteps
 BEGIN
@@ -81,10 +91,9 @@ END;
 CREATE VIEW StepRuns AS
 SELECT
   i.runId, r.number, l.stepKey, lower(hex(l.taskSourceDigest)) AS taskSourceDigest, l.needs, r.status, r.version,
-  r.attemptCount, r.readyAtMs, r.spanStartMs AS dueStartMs, r.spanStartUptimeMs AS dueStartUptimeMs,
-  r.spanBootId AS dueBootId, r.spanLengthMs AS dueLengthMs, r.startedAtMs, r.finishedAtMs, r.resultCode,
-  r.errorSummary, r.inputRef, r.outputRef, r.updatedAtMs, lower(hex(r.digest)) AS digest
+  r.attemptCount, r.readyAtMs, r.dueStartMs, r.dueStartUptimeMs, r.dueBootId, r.dueLengthMs, r.startedAtMs,
+  r.finishedAtMs, r.resultCode, r.errorSummary, r.inputRef, r.outputRef, r.updatedAtMs, lower(hex(r.digest)) AS digest
 FROM RunRecords AS r
 JOIN RunIdentities AS i ON i.runKey = r.runKey
-JOIN QingLong3PluginPackageWorkflowAdmissionSteps AS l ON l.runKey = r.runKey AND l.number = r.number
-WHERE r.kind = 1;
+JOIN QingLong3PluginPackageWorkflowAdmissionSteps AS l ON l.recordKey = r.recordKey
+ORDER BY r.recordKey;

@@ -67,9 +67,9 @@ const unicodeGlyphs: Glyphs = {
   states: {
     waiting: '·',
     ready: '○',
-    running: '▶',
-    succeeded: '✔',
-    failed: '✘',
+    running: '●',
+    succeeded: '✓',
+    failed: '✗',
     skipped: '–',
     cancelled: '■',
     unknown: '?',

@@ -1,7 +1,7 @@
 // Completion: from what is known of an attempt's end to the events that end it and its step together.
 //
 // Order of judgement, first match wins:
-//   1. proven unstarted            → given back (or takes the end of a cancel intent)
+//   1. proven unstarted            → given back (or takes the end of a durable cancel or timeout)
 //   2. an intent that was durable  → its end, whatever the exit code: task timeout, cancel, shutdown
 //   3. lost                        → lost, and its step fails or is retried where the task allows that
 //   4. the command's own outcome   → succeeded, or failed and perhaps retried
@@ -64,6 +64,11 @@ export function decideCompletion(input: CompletionInput): readonly EventDraft[] 
       errorCode: startWithdrawn,
       errorSummary: 'its start was taken back; no command ran',
     };
+    if (attempt.stopReason === 'timeout') {
+      return [
+        end(input, 'timed_out', known, { stepStatus: 'timed_out', stepResultCode: startWithdrawn, stepDue: null }),
+      ];
+    }
     return [
       end(input, 'lost', known, {
         stepStatus: 'ready',

@@ -37,7 +37,7 @@ type Evolver<T extends EventType> = (rows: RunRows, event: EventOf<T>) => Change
 
 const evolvers: { readonly [T in EventType]: Evolver<T> } = {
   'workflow.admitted': () => ({}),
-  'step.created': (rows, event) => ({ step: createStep(rows.run, event) }),
+  'step.created': (rows, event) => ({ step: createStep(rows, event) }),
   'step.readied': (rows, event) => ({
     // A step that comes back from `lost` leaves its result behind.
     step: moveStep(rows, event, 'ready', {
@@ -62,10 +62,10 @@ const evolvers: { readonly [T in EventType]: Evolver<T> } = {
   'workflow.task_timeout_requested': (rows, event) => ({ attempt: stopAttempt(rows, event, 'timeout') }),
   'workflow.attempt_stop_requested': (rows, event) => ({ attempt: stopAttempt(rows, event, event.payload.reason) }),
   'workflow.cancel_requested': (rows, event) => ({ run: requestCancel(rows.run, event) }),
-  'workflow.succeeded': (rows, event) => ({ run: endRun(rows.run, event, 'succeeded') }),
-  'workflow.failed': (rows, event) => ({ run: endRun(rows.run, event, 'failed') }),
-  'workflow.cancelled': (rows, event) => ({ run: endRun(rows.run, event, 'cancelled') }),
-  'workflow.timed_out': (rows, event) => ({ run: endRun(rows.run, event, 'timed_out') }),
+  'workflow.succeeded': (rows, event) => ({ run: endRun(rows, event, 'succeeded') }),
+  'workflow.failed': (rows, event) => ({ run: endRun(rows, event, 'failed') }),
+  'workflow.cancelled': (rows, event) => ({ run: endRun(rows, event, 'cancelled') }),
+  'workflow.timed_out': (rows, event) => ({ run: endRun(rows, event, 'timed_out') }),
   'workflow.leftover_found': () => ({}),
   'workflow.stop_forced': () => ({}),
   'workflow.late_receipt_found': () => ({}),
@@ -154,15 +154,18 @@ function requestCancel(run: Run, event: EventOf<'workflow.cancel_requested'>): P
 
 type RunEndEvent = EventOf<'workflow.succeeded' | 'workflow.failed' | 'workflow.cancelled' | 'workflow.timed_out'>;
 
-function endRun(run: Run, event: RunEndEvent, status: Exclude<RunStatus, 'running'>): Partial<Run> {
+function endRun({ run, steps }: RunRows, event: RunEndEvent, status: Exclude<RunStatus, 'running'>): Partial<Run> {
+  const haveEnded = [...steps.values()].every((step) => isTerminalStep(step.status));
+  assert(haveEnded, 'a run ends after all its steps');
   assert(hasTransition(runTransitions, run.status, status), `a run goes from ${run.status} to ${status}`);
   return { status, finishedAtMs: event.createdAtMs, ...event.payload };
 }
 
-function createStep(run: Run, event: EventOf<'step.created'>): StepRun {
+function createStep({ run, steps }: RunRows, event: EventOf<'step.created'>): StepRun {
   const { payload } = event;
   const id = deriveStepRunId({ runId: run.id, stepKey: payload.stepKey });
   assert(event.stepRunId === id, 'a step run has the id of its run and key');
+  assert(!steps.has(id), 'a step is created once');
   return sealStepRun({
     ...payload,
     schema: 'qinglong/step-run@v1',
@@ -200,9 +203,11 @@ function moveStep(rows: RunRows, event: RunEvent, status: StepStatus, changes: P
   const { digest: _sealed, ...step } = touchedStep(rows, event);
   assert(hasTransition(stepTransitions, step.status, status), `a step goes from ${step.status} to ${status}`);
   const version = step.version + 1;
+  const moved = { ...step, ...changes };
+  const hasResult = status === 'lost' || (isTerminalStep(status) && status !== 'succeeded');
+  assert((moved.resultCode !== null) === hasResult, 'a result code is present exactly where a step did not succeed');
   return sealStepRun({
-    ...step,
-    ...changes,
+    ...moved,
     status,
     version,
     updatedAtMs: event.createdAtMs,

@@ -108,6 +108,30 @@ export const limits = {
   // An end that the database did not take (full, busy) is offered again; rarely enough to cost nothing.
   redeliveryMs: 2_000,
 
+  // HTTP. What sun_path of a Unix socket holds, less its NUL.
+  socketPathBytesMax: 107,
+  // As many as the inbox takes; more are told `busy`, and twice as many are closed without a word.
+  httpConnectionsMax: 256,
+  // Method, path and headers of our clients need 300 bytes.
+  httpHeaderBytesMax: 8 * KIB,
+  // A directory is at most 4 KiB, a reason 2 KiB; escaped as JSON six times that.
+  httpBodyBytesMax: 64 * KIB,
+  // A plan as people print it: its canonical form with escapes and white space.
+  httpPlanBodyBytesMax: 2 * MIB,
+  // All bodies that are being received, together: what requests can make this process hold.
+  httpBodiesBytesMax: 8 * MIB,
+  // Read and thrown away beyond its bound, so that the client is still there to read why it was refused.
+  httpDiscardBytesMax: 8 * MIB,
+  // A request arrives whole within 10 s, and a client takes what it is sent within 30 s, or it is dropped.
+  httpRequestMsMax: 10_000,
+  httpAnswerMsMax: 30_000,
+  // Answers under way when the server closes: with the 4 s that commands get, inside the 5 s of procd.
+  httpDrainMsMax: 500,
+  // A client's own patience: copying a package of 64 MiB to slow flash takes a minute or two.
+  httpPatienceMsMax: 300_000,
+  // The largest answer is a page of 64 outcomes with 128 step ids each: below 512 KiB.
+  httpAnswerBytesMax: 2 * MIB,
+
   // How long idempotency keys and plan ids outlive their run: 30 days on edge.
   admissionKeyMsMax: 30 * 24 * 3_600_000,
 } as const;

@@ -285,10 +285,7 @@ export class AttemptWatch {
   }
 
   #sendTerm(): void {
-    if (this.#isTermSent) {
-      return;
-    }
-    this.#isTermSent = true;
+    this.#isTermSent = this.#goneAtMs !== null;
     const { launcher, others } = this.#view();
     if (launcher !== null) {
       // One call for the whole group: nothing that it forks meanwhile is missed. Launcher and pump expect it.

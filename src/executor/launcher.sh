@@ -15,12 +15,13 @@ home=$2
 segment_bytes=$3
 block_bytes=8192
 
-# Signals to the group are for the command. Handled, not ignored, so that the command has the defaults again.
+# Signals to the group are for the command. The pump is forked with them ignored; from then on the launcher handles
+# them, so that the command has the defaults again.
 signals='HUP INT QUIT USR1 USR2 ALRM TERM'
-trap : $signals
+trap '' $signals
 
 # Keeps the first segment and the last one to two of what comes in; says in `count` where each of them begins.
-# `2<>` and `1<>` overwrite in place: these pages were allocated at the start.
+# `1<>` overwrites in place: the page was allocated at the start.
 say_count() {
   echo "ql-count-1 $attempt $start_1 $start_2 $thrown $1 end" 1<>count
 }
@@ -50,18 +51,20 @@ next_segment() {
 }
 
 pump() {
-  trap '' $signals
   segment=0 start=0 size=0 start_1=- start_2=- thrown=0
   while :; do
-    # dd ends after this many reads, however small; a shorter count of records is the end of the output.
+    # dd ends after this many reads, however small; fewer are the end of the output. The last count that it says is the
+    # final one (USR1 makes it say one between). Without any (a full disk), the end is when nothing more has come.
     reads_max=$(((segment_bytes - size + block_bytes - 1) / block_bytes))
-    dd bs=$block_bytes count=$reads_max 2<>records >>"out.$segment" || throw_rest
-    # GNU dd warns of partial reads first.
+    dd bs=$block_bytes count=$reads_max 2>records >>"out.$segment" || throw_rest
+    reads=$reads_max
     while read -r records rest; do
-      [ "$rest" != 'records in' ] || break
+      [ "$rest" != 'records in' ] || reads=$((${records%+*} + ${records#*+}))
     done <records
-    [ $((${records%+*} + ${records#*+})) -ge $reads_max ] || break
+    [ "$reads" = $reads_max ] || break
+    size_before=$size
     size=$(wc -c <"out.$segment") || throw_rest
+    [ "$size" != "$size_before" ] || break
     [ "$size" -lt "$segment_bytes" ] || next_segment
   done
   say_count done
@@ -79,7 +82,6 @@ page=' '
 for doubling in 1 2 3 4 5 6 7 8 9 10 11 12; do page=$page$page; done
 echo "${page#?}" >receipt || exit 1
 echo "${page#?}" >count || exit 1
-echo "${page#?}" >records || exit 1
 
 # Both ends of `output` are open before the pump is forked, and neither is open for both afterwards: opening never
 # blocks, and a command whose pump was killed gets SIGPIPE. `pumping` has its writer from before the fork on.
@@ -87,6 +89,7 @@ echo "${page#?}" >records || exit 1
 mkfifo alive output pumping || exit 1
 exec 8<>output 6<output 7>output 8>&- 5<>pumping
 (pump) <&6 6<&- 7>&- 2>/dev/null &
+trap : $signals
 exec 5>&- 6<&- 9<>alive
 echo "ql-identity-1 $attempt $$ $start_ticks $boot_id $uptime $! end" >identity || exit 1
 

@@ -20,6 +20,7 @@ export type LookInput = {
   readonly goneAtMs: number | null;
   /** When the grace of a stop ends; null without one. */
   readonly killAtMs: number | null;
+  /** Since the launcher was found gone. */
   readonly isTermSent: boolean;
   /** The distance to the look before, for back-off; null before the first. */
   readonly lookDelayMs: number | null;
@@ -95,7 +96,7 @@ function decideLeftovers(input: LookInput, goneAtMs: number, drainEndMs: number)
   if (nowMs >= killAtMs) {
     return { ...lookLater(input, limits.sessionLookMsMin), signal: 'kill-others' };
   }
-  const termAtMs = goneAtMs + limits.outputDrainMsMax / 2;
+  const termAtMs = isStop ? nowMs : goneAtMs + limits.outputDrainMsMax / 2;
   if (!input.isTermSent && nowMs < termAtMs) {
     return { ...quiet, nextLookMs: Math.min(termAtMs, killAtMs) };
   }

@@ -2,7 +2,7 @@
 // free slots before COMMIT, `committed` carries out what became durable. Decides nothing about runs.
 import type { AttemptFacts } from '../core/completion.ts';
 import { remainingMs } from '../core/deadline.ts';
-import { isEdgeError } from '../core/errors.ts';
+import { InvariantError, isEdgeError } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
 import type { Alarm, CancelAlarm, Clock } from '../core/ports.ts';
 import type { Span } from '../core/records.ts';
@@ -56,6 +56,7 @@ export class Attempts {
   readonly #inFlight = new Map<string, InFlight>();
   /** Ends that the database did not take yet: a full disk, a busy file. */
   readonly #undelivered = new Map<string, AttemptFacts>();
+  readonly #undecided = new Set<string>();
   #isStarting = false;
   #cancelDue: CancelAlarm | null = null;
   #cancelRedelivery: CancelAlarm | null = null;
@@ -86,6 +87,15 @@ export class Attempts {
 
   has(attemptId: string): boolean {
     return this.#inFlight.has(attemptId);
+  }
+
+  /** Neither its end nor its life can be proven: it is left as it is, and holds no slot. */
+  noteUndecided(attemptId: string): void {
+    this.#undecided.add(attemptId);
+  }
+
+  isUndecided(attemptId: string): boolean {
+    return this.#undecided.has(attemptId);
   }
 
   /** Last in a turn: admits and starts as many ready steps as there are free slots, oldest run first. */
@@ -287,7 +297,19 @@ export class Attempts {
     entry?.cancelDeadline?.();
     this.#inFlight.delete(attemptId);
     if (entry?.executorType !== 'handler') {
+      this.#removeDirectory(attemptId);
+    }
+  }
+
+  /** What cannot be removed is in nobody's way: the attempt has ended, and the next start sweeps. */
+  #removeDirectory(attemptId: string): void {
+    try {
       this.#options.executor.release(attemptId);
+    } catch (error) {
+      if (error instanceof InvariantError) {
+        throw error;
+      }
+      this.#options.log(`attempt ${attemptId}: its directory could not be removed: ${describeError(error)}`);
     }
   }
 

@@ -1,11 +1,10 @@
 // Assembles a runtime from a store: executor, handlers, package files, kept output. Everything below the surfaces that
 // is alive in one process is made here, in one order, and ended in the reverse one.
-import { accessSync, constants, mkdirSync } from 'node:fs';
+import { mkdirSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import { join, resolve } from 'node:path';
 import type { AttemptFacts } from '../core/completion.ts';
 import { baseEnvironment, environmentOf } from '../core/execution.ts';
-import { sha256 } from '../core/hash.ts';
 import { limits } from '../core/limits.ts';
 import type { Alarm, Clock, Ids } from '../core/ports.ts';
 import type { AttemptEnd } from '../executor/attempt-end.ts';
@@ -19,6 +18,7 @@ import { joinOutput, openKeptOutput } from './kept-output.ts';
 import { describeError, type Log } from './log.ts';
 import { installPackage, removeUnusedPackages } from './packages.ts';
 import { environmentVariable, realAlarm, realClock, realIds } from './ports.ts';
+import { runDirectoryOf } from './run-directory.ts';
 import { Runtime } from './runtime.ts';
 import { type Profile, profileSettings } from './settings.ts';
 import type { Verbs } from './verbs.ts';
@@ -41,6 +41,8 @@ export type EngineOptions = {
   readonly log: Log;
   /** Told the collected output of each attempt that ends in this process, before its directory goes. */
   readonly onOutput: ((attempt: { readonly attemptId: string; readonly output: Uint8Array }) => void) | null;
+  /** How many attempts may run at the same time; the profile's number where it is null. */
+  readonly concurrencyMax: number | null;
   /** `sh` by default; tests run the launcher under others. */
   readonly shell: readonly string[] | null;
 };
@@ -105,7 +107,7 @@ export async function openEngine(options: EngineOptions): Promise<Engine> {
       handlers,
       clock,
       alarm,
-      concurrencyMax: settings.concurrencyMax,
+      concurrencyMax: options.concurrencyMax ?? settings.concurrencyMax,
       trustedFromMs: buildInfo.buildDateMs,
       drives: options.drives,
       stopGraceMsMax,
@@ -192,22 +194,6 @@ function machineEnvironment(): Readonly<Record<string, string>> {
   const zone = environmentVariable('TZ');
   const { TZ: _unset, ...base } = baseEnvironment;
   return { ...base, HOME: userInfo().homedir || base.HOME, ...(zone === null ? {} : { TZ: zone }) };
-}
-
-/**
- * Memory-backed where that is possible: process identity means nothing after a reboot, and none of it belongs on flash.
- * One directory a data directory.
- */
-export function runDirectoryOf(data: string, asked: string | null): string {
-  if (asked !== null) {
-    return resolve(asked);
-  }
-  try {
-    accessSync('/run', constants.W_OK);
-    return join('/run/qinglong-edge', sha256(resolve(data)).slice(0, 16));
-  } catch {
-    return join(resolve(data), 'run');
-  }
 }
 
 function makeRunDirectory(data: string, asked: string | null): string {

@@ -139,9 +139,9 @@ export function packageMode(stats: Stats): number {
 
 async function brokenRule(root: string, path: string, stats: Stats): Promise<string | null> {
   if (stats.isSymbolicLink()) {
-    const target = resolve(root, dirname(path), await readlink(join(root, path)));
+    const target = resolve(root, dirname(path), await readlink(join(root, path)).catch(() => ''));
     const leaves = target !== root && !target.startsWith(`${root}${sep}`);
-    return `is a symbolic link${leaves ? ' to something outside of the package' : ''}: put the file itself in its place`;
+    return `is a symbolic link${leaves ? ' to something outside of the package' : ''}: put the file itself there`;
   }
   if (!stats.isFile()) {
     const kinds = [
@@ -155,7 +155,7 @@ async function brokenRule(root: string, path: string, stats: Stats): Promise<str
   if (stats.nlink > 1) {
     return `is a hard link (${stats.nlink} names for one file): put a copy in its place`;
   }
-  return (stats.mode & setIdBits) === 0 ? null : 'has a set-user-ID or set-group-ID bit: packages have none';
+  return (stats.mode & setIdBits) === 0 ? null : 'has a set-user-ID or set-group-ID bit: take it away';
 }
 
 function refuse(scan: Scan, file: string, rule: string): void {

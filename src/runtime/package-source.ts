@@ -13,7 +13,7 @@ import {
 } from '../core/revision.ts';
 import { type ManifestFile, readManifestFile } from './manifest-file.ts';
 import { changedError, hashPackageFiles } from './package-bytes.ts';
-import { omittedNames, type ScannedFile, scanPackage } from './package-scan.ts';
+import { omittedNames, type PackageScan, scanPackage } from './package-scan.ts';
 
 export type CheckedPackage = {
   /** Absolute, links resolved. */
@@ -35,10 +35,7 @@ export async function checkPackage(directory: string): Promise<CheckedPackage> {
   const root = await resolveRoot(directory);
   const scan = await scanPackage(root, omittedNames);
   const source = await readManifestFile(root, scan);
-  const mistakes = [
-    ...('mistakes' in source ? source.mistakes : commandMistakes(source, scan.files)),
-    ...scan.mistakes,
-  ];
+  const mistakes = [...('mistakes' in source ? source.mistakes : commandMistakes(source, scan)), ...scan.mistakes];
   if ('mistakes' in source || mistakes.length > 0) {
     throw packageError(directory, mistakes);
   }
@@ -63,35 +60,47 @@ async function resolveRoot(directory: string): Promise<string> {
   return root;
 }
 
-/** Commands and working directories that a task takes from the package must be in it. */
-function commandMistakes(source: ManifestFile, files: readonly ScannedFile[]): readonly Mistake[] {
-  const byPath = new Map(files.map((file) => [file.path, file]));
-  const directories = new Set(['.']);
-  for (const { path } of files) {
-    for (let end = path.lastIndexOf('/'); end > 0; end = path.lastIndexOf('/', end - 1)) {
-      directories.add(path.slice(0, end));
-    }
-  }
+/**
+ * Commands and working directories that a task takes from the package must be in it. What was refused for itself, or
+ * not looked at, is not said to be missing as well.
+ */
+function commandMistakes(source: ManifestFile, scan: PackageScan): readonly Mistake[] {
+  const byPath = new Map(scan.files.map((file) => [file.path, file]));
+  const directories = directoriesOf(scan);
+  const isRefused = (path: string) =>
+    !scan.isComplete || scan.mistakes.some(({ file }) => path === file || path.startsWith(`${file}/`));
   const mistakes: Mistake[] = [];
   const note = (path: string, rule: string) => {
     mistakes.push({ file: source.name, path, line: source.lineOf(path), rule });
   };
   for (const { id, cwd, argv } of source.manifest.tasks) {
-    if (!directories.has(cwd)) {
+    if (!directories.has(cwd) && !isRefused(cwd)) {
       note(`tasks.${id}.cwd`, `names ${cwd}, which is no directory of this package that holds a file`);
     }
     const command = commandFile(argv[0]!, cwd);
-    if (command !== null && command !== 'outside') {
-      const file = byPath.get(command.path);
-      if (file === undefined) {
-        const what = directories.has(command.path) ? 'is a directory' : 'is no file of this package';
-        note(`tasks.${id}.run[0]`, `names ${command.path}, which ${what}`);
-      } else if (file.mode !== 0o700) {
-        note(`tasks.${id}.run[0]`, `names ${file.path}, which is not executable: chmod +x ${file.path}`);
-      }
+    if (command === null || command === 'outside' || isRefused(command.path)) {
+      continue;
+    }
+    const file = byPath.get(command.path);
+    if (file === undefined) {
+      const what = directories.has(command.path) ? 'is a directory' : 'is no file of this package';
+      note(`tasks.${id}.run[0]`, `names ${command.path}, which ${what}`);
+    } else if (file.mode !== 0o700) {
+      note(`tasks.${id}.run[0]`, `names ${file.path}, which is not executable: chmod +x ${file.path}`);
     }
   }
   return mistakes;
+}
+
+/** Directories that hold a file, however deep: an empty one is not installed. */
+function directoriesOf(scan: PackageScan): ReadonlySet<string> {
+  const directories = new Set(['.']);
+  for (const { path } of scan.files) {
+    for (let end = path.lastIndexOf('/'); end > 0; end = path.lastIndexOf('/', end - 1)) {
+      directories.add(path.slice(0, end));
+    }
+  }
+  return directories;
 }
 
 function packageError(directory: string, mistakes: readonly Mistake[]): EdgeError {

@@ -61,7 +61,7 @@ export async function recoverRun(options: RecoveryOptions, runId: string): Promi
 }
 
 async function recoverAttempt(options: RecoveryOptions, rows: RunRows, attempt: RunAttempt): Promise<void> {
-  const { store, executor, log } = options;
+  const { store, executor, attempts, log } = options;
   const place = { runId: rows.run.id, stepRunId: attempt.stepRunId, attemptId: attempt.id };
   const settle = async (facts: AttemptFacts) => {
     await store.submit(operation(complete, { ...place, facts }));
@@ -85,6 +85,7 @@ async function recoverAttempt(options: RecoveryOptions, rows: RunRows, attempt: 
     case 'running':
       return adopt(options, rows, attempt);
     case 'undecidable':
+      attempts.noteUndecided(attempt.id);
       log(`attempt ${attempt.id} of run ${rows.run.id}: cannot be decided: ${evidence.why}`);
   }
 }
@@ -121,5 +122,25 @@ async function adopt(
   executor.adopt(attempt.id);
   if (attempt.stopReason !== null || rows.run.cancelRequestedAtMs !== null) {
     attempts.halt(attempt.id);
+  }
+}
+
+/**
+ * Removes the directories of attempts that nobody looks after: a process died between making one and the barrier, or
+ * between the completion and its removal. While runs are set aside, everything is kept for `doctor`.
+ */
+export async function sweepAttemptDirectories(
+  { store, executor, attempts }: RecoveryOptions,
+  bootId: string,
+): Promise<void> {
+  const aside = await store.read(read('allSetAside', { limit: 1 }));
+  if (aside.length > 0) {
+    return;
+  }
+  for (const attemptId of executor.stored().filter((id) => !attempts.has(id) && !attempts.isUndecided(id))) {
+    const { kind } = executor.inspect(attemptId, bootId);
+    if (kind !== 'running' && kind !== 'undecidable') {
+      executor.release(attemptId);
+    }
   }
 }

@@ -25,7 +25,7 @@ import { type ClearOutcome, clearSetAside } from '../protocol/set-aside.ts';
 import type { Settled, Store } from '../store/store.ts';
 import { Attempts, type AttemptsOptions } from './attempts.ts';
 import { describeError } from './log.ts';
-import { forEachRunningRun, recoverRun } from './recovery.ts';
+import { forEachRunningRun, recoverRun, sweepAttemptDirectories } from './recovery.ts';
 import { localProjectId } from './settings.ts';
 import { verifyRun } from './verification.ts';
 
@@ -74,10 +74,12 @@ export class Runtime {
     if (!this.#options.drives) {
       return;
     }
+    const recovery = { ...this.#options, attempts: this.attempts };
     await forEachRunningRun(this.#options, async (runId) => {
-      await recoverRun({ ...this.#options, attempts: this.attempts }, runId);
+      await recoverRun(recovery, runId);
       await this.#holdToDeadline(runId);
     });
+    await sweepAttemptDirectories(recovery, this.#clock.observe().bootId);
     this.attempts.resume();
   }
 

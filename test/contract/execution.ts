@@ -2,7 +2,7 @@
 import type { Test } from 'tap';
 import type { AttemptFacts } from '../../src/core/completion.ts';
 import { limits } from '../../src/core/limits.ts';
-import { admitAttempt, requestStop, startAttempt } from '../../src/protocol/attempt.ts';
+import { admitAttempt, complete, requestStop, startAttempt } from '../../src/protocol/attempt.ts';
 import { operation } from '../../src/protocol/protocol.ts';
 import { type RunCursor, type RunPage, read, type StepPage } from '../../src/protocol/reads.ts';
 import { setAsideRun } from '../../src/protocol/set-aside.ts';
@@ -36,6 +36,16 @@ const retryTwice = {
 
 async function assertSound(t: Test, world: World, runId: string): Promise<void> {
   t.same((await verifyRun(world.store, runId)).differences, [], 'history folds to the present');
+}
+
+/** Completes a step as if the process had died before the frontier pass that follows. */
+async function completeOnly(world: World, runId: string, stepKey: string): Promise<void> {
+  const attempt = await beginStep(world, runId, stepKey);
+  const sound = operation(complete, { ...attempt, facts: exitZero });
+  await world.store.submit({
+    ...sound,
+    decide: (rows, circumstances) => ({ ...sound.decide(rows, circumstances), follow: [] }),
+  });
 }
 
 export const executionContract: readonly ContractCase[] = [
@@ -266,6 +276,41 @@ export const executionContract: readonly ContractCase[] = [
       );
       const candidates = await world.store.read(read('candidates', { limit: 64, after: null }));
       t.same(candidates.runIds, [], 'a run that only waits is no candidate');
+    },
+  },
+  {
+    name: 'candidates come in pages of at most 64 with a cursor, and only those that the frontier would move',
+    run: async (t, openWorld) => {
+      const world = await openWorld(t);
+      await installRevision(world, sampleRevision({ steps: { a: [], b: ['a'] } }));
+      const movable: string[] = [];
+      for (let count = 0; count < limits.pageMax + 6; count += 1) {
+        world.clock.advance(1);
+        const runId = await startRun(world);
+        // Every tenth run only waits: its first step is still ready.
+        if (count % 10 !== 0) {
+          await completeOnly(world, runId, 'a');
+          movable.push(runId);
+        }
+      }
+      const seen: string[] = [];
+      const sizes: number[] = [];
+      let after: RunCursor | null = null;
+      do {
+        const page: RunPage = await world.store.read(read('candidates', { limit: 10, after }));
+        seen.push(...page.runIds);
+        sizes.push(page.runIds.length);
+        after = page.next;
+      } while (after !== null);
+      t.same(seen, movable, 'oldest first, each once');
+      t.ok(sizes.every((size) => size <= 10));
+      const whole = await world.store.read(read('candidates', { limit: limits.pageMax, after: null }));
+      t.same(whole.runIds, movable.slice(0, limits.pageMax));
+      for (const runId of movable) {
+        t.match(await advanceRun(world, runId), { kind: 'advanced' });
+        t.match(await advanceRun(world, runId), { kind: 'unchanged' });
+      }
+      t.same((await world.store.read(read('candidates', { limit: 64, after: null }))).runIds, []);
     },
   },
 ];

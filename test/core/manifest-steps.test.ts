@@ -151,33 +151,50 @@ t.test('a cycle is found exactly when the steps cannot be put in an order', asyn
   );
 });
 
-t.test('the bound of a plan is never below the plan, and close above it', async () => {
+/** The largest plan that these steps can make: every id at its longest. */
+function largestPlanBytes(written: Readonly<Record<string, readonly string[]>>): number {
+  const revision = materialize(acceptedManifest(withSteps(written)), '0'.repeat(64));
+  const built = buildPlan({
+    planId: 'p'.repeat(limits.portableIdBytesMax),
+    runId: 'r'.repeat(limits.portableIdBytesMax),
+    target: {
+      projectId: 'p'.repeat(limits.identifierBytesMax),
+      packageName: 'n'.repeat(limits.packageNameBytesMax),
+      installationId: 'i'.repeat(limits.identifierBytesMax),
+      lockDigest: '0'.repeat(64),
+      generation: limits.counterMax,
+      generationDigest: '0'.repeat(64),
+      materializedRevisionDigest: revision.digest,
+    },
+    publicationDigest: '0'.repeat(64),
+    revision,
+    workflowId: 'nightly',
+    nowMs: Number.MAX_SAFE_INTEGER,
+  });
+  return 'plan' in built ? utf8Bytes(canonicalJson(built.plan)) : Number.NaN;
+}
+
+t.test('the bound of a plan is never below the plan', async () => {
   fc.assert(
     fc.property(shapes, (shape) => {
       const steps = stepsOf(shape, true);
       const written = Object.fromEntries(steps.map(({ id, needs }) => [id, needs]));
-      const revision = materialize(acceptedManifest(withSteps(written)), '0'.repeat(64));
-      const built = buildPlan({
-        planId: 'p'.repeat(limits.portableIdBytesMax),
-        runId: 'r'.repeat(limits.portableIdBytesMax),
-        target: {
-          projectId: 'p'.repeat(limits.identifierBytesMax),
-          packageName: 'n'.repeat(limits.packageNameBytesMax),
-          installationId: 'i'.repeat(limits.identifierBytesMax),
-          lockDigest: '0'.repeat(64),
-          generation: limits.counterMax,
-          generationDigest: '0'.repeat(64),
-          materializedRevisionDigest: revision.digest,
-        },
-        publicationDigest: '0'.repeat(64),
-        revision,
-        workflowId: 'nightly',
-        nowMs: Number.MAX_SAFE_INTEGER,
-      });
-      const bytes = 'plan' in built ? utf8Bytes(canonicalJson(built.plan)) : Number.NaN;
-      const bound = planBytesBound(steps);
-      return bytes <= bound && bound - bytes < 500 + 32 * steps.length;
+      return largestPlanBytes(written) <= planBytesBound(steps);
     }),
     { numRuns: 30 },
   );
+});
+
+t.test('each step of a plan takes no more than its share of the bound, and little less', async (t) => {
+  const keys = Array.from({ length: 128 }, (_, index) => `s${index}`);
+  const bytes = (count: number) => {
+    const entries = keys.slice(0, count).map((key, index) => [key, index === 0 ? [] : [keys[index - 1]!]] as const);
+    const steps = entries.map(([id, needs]) => ({ id, taskId: 'probe', needs }));
+    return { actual: largestPlanBytes(Object.fromEntries(entries)), bound: planBytesBound(steps) };
+  };
+  const [few, many] = [bytes(1), bytes(128)];
+  const actualGrowth = many.actual - few.actual;
+  const boundGrowth = many.bound - few.bound;
+  t.ok(actualGrowth <= boundGrowth, `${actualGrowth} within ${boundGrowth}`);
+  t.ok(boundGrowth < 1.1 * actualGrowth, `${boundGrowth} close to ${actualGrowth}`);
 });

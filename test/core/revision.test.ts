@@ -1,9 +1,16 @@
 import fc from 'fast-check';
 import t from 'tap';
 import { canonicalJson } from '../../src/core/canonical-json.ts';
+import { digest } from '../../src/core/digest.ts';
 import { formatDuration } from '../../src/core/duration.ts';
 import { isEdgeError } from '../../src/core/errors.ts';
-import { computeLockDigest, materialize, normalizeRevision, type PackageFile } from '../../src/core/revision.ts';
+import {
+  computeLockDigest,
+  materialize,
+  normalizeRevision,
+  type PackageFile,
+  revisionLabels,
+} from '../../src/core/revision.ts';
 import { acceptedManifest, sampleManifest } from './manifest-samples.ts';
 
 const lockDigest = '1'.repeat(64);
@@ -104,8 +111,8 @@ t.test('a source digest covers every field of its task, a definition digest ever
     { ...task, limits: { files: 64 } },
     { shell: 'y' },
   ].map((probe) => digests({ tasks: { probe }, workflows: { nightly: { steps } } }));
-  t.equal(new Set(variants.map((digest) => digest.task)).size, variants.length);
-  t.equal(new Set(variants.map((digest) => digest.workflow)).size, 1, 'a workflow is its own definition only');
+  t.equal(new Set(variants.map(({ task: source }) => source)).size, variants.length);
+  t.equal(new Set(variants.map(({ workflow }) => workflow)).size, 1, 'a workflow is its own definition only');
   const workflows = [
     { steps },
     { steps, title: 'x' },
@@ -193,6 +200,17 @@ t.test('digests that fit do not make a revision sound: the rules of the manifest
     ],
   });
   refused({ version: '' });
+});
+
+t.test('a part whose digest is not its own is refused, also when the digest of the whole fits', async (t) => {
+  for (const place of [
+    ['tasks', 0, 'sourceDigest'],
+    ['workflows', 0, 'definitionDigest'],
+  ] as const) {
+    const { digest: _, ...contents } = altered(place, '7'.repeat(64)) as Mutable;
+    const sealed = { ...contents, digest: digest(revisionLabels.revision, contents) };
+    t.match(refusalOf(sealed), [/Digest: is not the digest of this (task|workflow)$/], place.join('.'));
+  }
 });
 
 t.test('a revision too large to be stored is refused', async (t) => {

@@ -1,9 +1,12 @@
 // Random legal histories: a run driven through frontier, attempts, cancellation and news by a list of choices, the way
 // the protocols drive it. What is possible is written from the design, not taken from the code that decides it.
+import { decideConvergence } from '../../src/core/cancellation.ts';
+import { type AttemptFacts, decideCompletion } from '../../src/core/completion.ts';
 import { type AttemptEndPayload, type AttemptEndStatus, draft, type EventDraft } from '../../src/core/events.ts';
 import { decideFrontier } from '../../src/core/frontier.ts';
 import type { Plan, PlanStep } from '../../src/core/plan.ts';
 import type { RunAttempt, Span, StepRun } from '../../src/core/records.ts';
+import type { RetryPolicy } from '../../src/core/retry.ts';
 import { cancelReasons, isTerminalAttempt, isTerminalStep } from '../../src/core/states.ts';
 import { admitStory, append, attemptHead, type Story } from './samples.ts';
 
@@ -99,13 +102,43 @@ function startedActions(attempt: RunAttempt): Action[] {
   ];
 }
 
+const output = { outputBytes: 12, outputTruncated: true, note: null };
+const facts: readonly AttemptFacts[] = [
+  { kind: 'exited', exitCode: 0, signal: null, ...output },
+  { kind: 'exited', exitCode: 3, signal: null, ...output, note: 'perhaps a signal' },
+  { kind: 'exited', exitCode: null, signal: 'SIGKILL', ...output },
+  { kind: 'returned', errorSummary: null },
+  { kind: 'returned', errorSummary: 'threw' },
+  { kind: 'spawn-failed', errorCode: 'ENOENT', errorSummary: 'no such file' },
+  { kind: 'withdrawn' },
+  { kind: 'lost', errorSummary: null },
+];
+const policies: readonly RetryPolicy[] = [
+  { limit: 2, backoffMs: 1_000, factor: 2, maxMs: 60_000, on: ['failed', 'lost', 'timed_out'] },
+  { limit: 0, backoffMs: 0, factor: 1, maxMs: 0, on: ['failed'] },
+];
+
+/** The same ends as the product decides them: every kind of fact under every policy. */
+function completeActions(story: Story, attempt: RunAttempt): Action[] {
+  const step = story.rows.steps.get(attempt.stepRunId)!;
+  const attempts = [...story.rows.attempts.values()].filter(({ stepRunId }) => stepRunId === step.id);
+  const now = { wallMs: story.wallMs, uptimeMs: 9, bootId: 'boot-1' };
+  return facts.flatMap((fact) => {
+    return policies.map((policy): Action => {
+      const input = { run: story.rows.run, step, attempts, attempt, facts: fact, policy, now };
+      return (it) => append(it, ...decideCompletion(input));
+    });
+  });
+}
+
 /** What ends a step or an attempt once the run has a cancel intent. */
 function convergeActions(story: Story, step: StepRun, attempt: RunAttempt | undefined): Action[] {
   const isTimeout = story.rows.run.cancelReason === 'timeout';
   const code = isTimeout ? 'workflow_timed_out' : 'workflow_cancelled';
   if (attempt !== undefined) {
     const end = isTimeout ? 'timed_out' : 'cancelled';
-    return [(it) => append(it, endDraft(attempt, end, { errorCode: code, stepStatus: end, stepResultCode: code }))];
+    const change = { errorCode: code, stepStatus: end, stepResultCode: code } as const;
+    return [(it) => append(it, endDraft(attempt, end, change)), ...completeActions(story, attempt)];
   }
   const payload = { resultCode: code, errorSummary: null };
   const end = isTimeout && step.status === 'ready' ? 'step.timed_out' : 'step.cancelled';
@@ -120,7 +153,8 @@ function stepActions(story: Story, { stepRunId }: PlanStep): Action[] {
     return convergeActions(story, step, open);
   }
   if (open !== undefined) {
-    return open.status === 'claimed' ? claimedActions(open) : startedActions(open);
+    const byHand = open.status === 'claimed' ? claimedActions(open) : startedActions(open);
+    return open.status === 'claimed' ? byHand : [...byHand, ...completeActions(story, open)];
   }
   switch (step.status) {
     case 'ready':
@@ -145,7 +179,13 @@ function runActions(story: Story): Action[] {
   const end = run.cancelReason === 'timeout' ? 'workflow.timed_out' : 'workflow.cancelled';
   const payload = { errorCode: 'cancel_requested', errorSummary: run.cancelReason };
   const isOver = [...steps.values()].every((step) => isTerminalStep(step.status));
-  return isOver ? [(it) => append(it, draft(end, payload))] : [];
+  const { events } = decideConvergence({ run, steps, attempts: openAttempts(story) });
+  const converge: Action[] = events.length > 0 ? [(it) => append(it, ...events)] : [];
+  return isOver ? [(it) => append(it, draft(end, payload)), ...converge] : converge;
+}
+
+function openAttempts(story: Story): ReadonlyMap<string, RunAttempt> {
+  return new Map([...story.rows.attempts].filter(([, { status }]) => !isTerminalAttempt(status)));
 }
 
 function tellNews(story: Story, choices: readonly number[]): void {

@@ -1,11 +1,18 @@
 // One moment of a run with chosen statuses: rows for the tests that put every status before every event.
 import { draft, type EventDraft, type EventType, type RunEvent, stampEvents } from '../../src/core/events.ts';
+import { deriveStepRunId } from '../../src/core/ids.ts';
 import { type RunAttempt, type RunRows, sealAttempt } from '../../src/core/records.ts';
 import type { AttemptStatus, RunStatus, StepStatus } from '../../src/core/states.ts';
 import { endDraft } from './run-driver.ts';
 import { admitStory, admittedAtMs, attemptHead, changeRun, changeStep, planOf, stepOf } from './samples.ts';
 
-export type Statuses = { readonly run: RunStatus; readonly step: StepStatus; readonly attempt: AttemptStatus | null };
+export type Statuses = {
+  readonly run: RunStatus;
+  readonly step: StepStatus;
+  readonly attempt: AttemptStatus | null;
+  /** Of step `z`: by default ready while the run is running. */
+  readonly sibling?: StepStatus;
+};
 
 const story = admitStory(planOf({ a: [], z: [] }));
 const step = stepOf(story, 'a');
@@ -14,10 +21,10 @@ export const sceneStep = step;
 export const sceneHead = attemptHead(step);
 
 /** A run with step `a` and perhaps one attempt of it; step `z` is ready, or succeeded once the run has ended. */
-export function sceneOf({ run, step: stepStatus, attempt: attemptStatus }: Statuses): RunRows {
+export function sceneOf({ run, step: stepStatus, attempt: attemptStatus, sibling: given }: Statuses): RunRows {
   const rows = story.rows;
   const moved = changeStep(step, { status: stepStatus });
-  const other = changeStep(sibling, { status: run === 'running' ? 'ready' : 'succeeded' });
+  const other = changeStep(sibling, { status: given ?? (run === 'running' ? 'ready' : 'succeeded') });
   return {
     run: changeRun(rows.run, { status: run, finishedAtMs: run === 'running' ? null : admittedAtMs }),
     steps: new Map([
@@ -69,7 +76,9 @@ const coded = { stepResultCode: 'some_code' };
 /** An event of every type, as it would be written about step `a` and its attempt. */
 export const sceneDrafts: { readonly [T in EventType]: EventDraft } = {
   'workflow.admitted': draft('workflow.admitted', admitPayload()),
-  'step.created': draft('step.created', createPayload(), { stepRunId: 'st_other' }),
+  'step.created': draft('step.created', createPayload(), {
+    stepRunId: deriveStepRunId({ runId: step.runId, stepKey: 'other' }),
+  }),
   'step.readied': draft('step.readied', { due: null }, onStep),
   'step.skipped': draft('step.skipped', stepEnd, onStep),
   'step.failed': draft('step.failed', stepEnd, onStep),

@@ -1,13 +1,13 @@
 // A real executor in a temporary run directory, with everything that it started ended and looked for at the end of the
 // test. Not a test itself.
-import { accessSync, constants, mkdirSync, symlinkSync } from 'node:fs';
+import { accessSync, constants, mkdirSync, readdirSync, symlinkSync } from 'node:fs';
 import path from 'node:path';
 import tap, { type Test } from 'tap';
 import type { Alarm, Clock } from '../../src/core/ports.ts';
 import type { AttemptEnd } from '../../src/executor/attempt-end.ts';
 import { attemptDirectory, readIdentity } from '../../src/executor/attempt-files.ts';
 import { type CommandSpec, createExecutor, type Executor, type ExecutorOptions } from '../../src/executor/executor.ts';
-import { listSession, signalProcess } from '../../src/executor/session.ts';
+import { listSession, type ProcessRow, signalProcess } from '../../src/executor/session.ts';
 import { realAlarm, realClock } from '../../src/runtime/ports.ts';
 
 export type Shell = { readonly name: string; readonly command: readonly string[]; readonly skip: string | false };
@@ -66,12 +66,14 @@ export type StandOptions = {
   readonly shell?: Shell;
   readonly time?: { readonly clock: Clock; readonly alarm: Alarm };
   readonly runDirectory?: string;
+  readonly toolsPath?: string;
   readonly segmentBytes?: number;
   readonly outputBytesMax?: number;
 };
 
 export type Stand = {
   readonly executor: Executor;
+  readonly shell: Shell;
   readonly runDirectory: string;
   /** Prepares and starts. */
   start(spec: Partial<CommandSpec> & { readonly argv: readonly string[] }): string;
@@ -86,6 +88,15 @@ export type Stand = {
   close(): Promise<void>;
 };
 
+/** Neither dead nor past the point of its exit where the kernel has closed its files. */
+function isLiving({ pid, isZombie }: ProcessRow): boolean {
+  try {
+    return !isZombie && readdirSync(`/proc/${pid}/fd`).length > 0;
+  } catch {
+    return false;
+  }
+}
+
 /** Where the tools of the launcher are taken from: BusyBox's own for its shell. */
 function makeTools(runDirectory: string): string {
   const folder = path.join(runDirectory, 'tools');
@@ -97,23 +108,17 @@ function makeTools(runDirectory: string): string {
   return `${folder}:/usr/bin:/bin`;
 }
 
-/** A rule that holds under every shell; the stand is closed, and looked through for leftovers, when the body is over. */
-export function testEachShell(
-  name: string,
-  body: (t: Test, stand: Stand) => Promise<void>,
-  options: StandOptions = {},
-): void {
+export type StandBody = (t: Test, stand: Stand) => Promise<void>;
+
+/** A rule that holds under every shell. The stand is closed, and looked through for leftovers, after the body. */
+export function testEachShell(name: string, body: StandBody, options: StandOptions = {}): void {
   for (const shell of shells) {
     tap.test(`${name} (${shell.name})`, { skip: shell.skip }, (t) => withStand(t, { ...options, shell }, body));
   }
 }
 
 /** Runs the body on a stand of its own. */
-export async function withStand(
-  t: Test,
-  options: StandOptions,
-  body: (t: Test, stand: Stand) => Promise<void>,
-): Promise<void> {
+export async function withStand(t: Test, options: StandOptions, body: StandBody): Promise<void> {
   const stand = openStand(t, options);
   try {
     await body(t, stand);
@@ -135,6 +140,7 @@ export function openStand(t: Test, options: StandOptions = {}): Stand {
   const directoryOf = (attemptId: string) => attemptDirectory(runDirectory, attemptId);
   const stand: Stand = {
     executor,
+    shell: options.shell ?? shells[0]!,
     runDirectory,
     directoryOf,
     sessionOf: (attemptId) => readIdentity(directoryOf(attemptId), attemptId)?.pid ?? 0,
@@ -158,7 +164,7 @@ export function openStand(t: Test, options: StandOptions = {}): Stand {
     async close() {
       const sessions = executor.stored().map(stand.sessionOf);
       executor.close();
-      const living = sessions.flatMap((pid) => (pid === 0 ? [] : listSession(pid))).filter((row) => !row.isZombie);
+      const living = sessions.flatMap((pid) => (pid === 0 ? [] : listSession(pid))).filter(isLiving);
       for (const row of living) {
         signalProcess(row, 'SIGKILL');
       }
@@ -178,7 +184,7 @@ function openExecutor(runDirectory: string, options: StandOptions, onEnd: Execut
     segmentBytes: options.segmentBytes ?? 64 * 1024,
     outputBytesMax: options.outputBytesMax ?? 256 * 1024,
     shell: options.shell?.command ?? ['/bin/sh'],
-    ...(isBusybox ? { toolsPath: makeTools(runDirectory) } : {}),
+    toolsPath: options.toolsPath ?? (isBusybox ? makeTools(runDirectory) : '/usr/sbin:/usr/bin:/sbin:/bin'),
     onEnd,
   });
 }

@@ -28,7 +28,27 @@ t.test('every JSON value is read as JSON.parse reads it, however it is spaced', 
 
 t.test('a text that is altered anywhere is accepted or refused as JSON.parse does', async () => {
   const base = '{"a": [1, -2.5e3, "x\\u00e4\\n", true, null], "b": {"c": "世界", "d": []}, "e": 0}';
-  const marks = fc.constantFrom('', '"', '\\', '{', '}', '[', ']', ',', ':', '0', '-', '.', 'e', ' ', '\n', '\u0007', 'u', 't', 'x');
+  const marks = fc.constantFrom(
+    '',
+    '"',
+    '\\',
+    '{',
+    '}',
+    '[',
+    ']',
+    ',',
+    ':',
+    '0',
+    '-',
+    '.',
+    'e',
+    ' ',
+    '\n',
+    '\u0007',
+    'u',
+    't',
+    'x',
+  );
   fc.assert(
     fc.property(fc.nat(base.length), fc.nat(2), marks, (at, length, mark) => {
       const text = base.slice(0, at) + mark + base.slice(at + length);
@@ -57,7 +77,11 @@ t.test('a key that is there twice is a mistake with both lines, at any depth', a
 
 t.test('a syntax error says what was expected, what was found, and on which line', async (t) => {
   const first = (text: string) => parseJsonText(text).mistakes[0];
-  t.strictSame(first('{\n"a": 1\n"b": 2}'), { path: '', line: 3, rule: 'is no JSON: , or } expected, but "\\"" found' });
+  t.strictSame(first('{\n"a": 1\n"b": 2}'), {
+    path: '',
+    line: 3,
+    rule: 'is no JSON: , or } expected, but "\\"" found',
+  });
   t.strictSame(first('{"a": [1,\n\n'), {
     path: 'a[1]',
     line: 3,

@@ -27,7 +27,10 @@ export const goodFiles: Readonly<Record<string, string>> = {
 };
 
 /** Writes files below a directory; those whose text begins with `#!` can be executed. */
-export function writePackage(directory: string, files: Readonly<Record<string, string | Uint8Array>> = goodFiles): string {
+export function writePackage(
+  directory: string,
+  files: Readonly<Record<string, string | Uint8Array>> = goodFiles,
+): string {
   for (const [path, content] of Object.entries(files)) {
     const target = join(directory, path);
     mkdirSync(dirname(target), { recursive: true });

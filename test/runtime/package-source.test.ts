@@ -1,7 +1,8 @@
 import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, linkSync, mkdirSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs';
+import { chmodSync, linkSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
 import { limits } from '../../src/core/limits.ts';
@@ -170,7 +171,9 @@ t.test('a byte order mark before the manifest is no part of it', async (t) => {
 });
 
 t.test('a relative command must be an executable file of the package', async (t) => {
-  const manifest = goodManifest.replace('run: [sh, scripts/rotate.sh]', 'run: [./rotate.sh]').replace('cwd: .', 'cwd: scripts');
+  const manifest = goodManifest
+    .replace('run: [sh, scripts/rotate.sh]', 'run: [./rotate.sh]')
+    .replace('cwd: .', 'cwd: scripts');
   const directory = writePackage(t.testdir(), { ...goodFiles, 'qinglong.yaml': manifest });
   t.strictSame(await packageMistakes(directory), [
     'qinglong.yaml:8 tasks.rotate.run[0]: names scripts/rotate.sh, which is not executable: chmod +x scripts/rotate.sh',
@@ -187,7 +190,9 @@ t.test('a relative command must be an executable file of the package', async (t)
 });
 
 t.test('links, devices, FIFOs and sockets are refused, all at once, with their names', async (t) => {
-  const outside = t.testdir({ secret: 'x', package: {} });
+  // The path of a socket has at most 107 bytes, less than the fixtures of a test take.
+  const outside = mkdtempSync(join(tmpdir(), 'package-'));
+  t.teardown(() => rmSync(outside, { recursive: true }));
   const directory = writePackage(join(outside, 'package'));
   symlinkSync('../secret', join(directory, 'leaving'));
   symlinkSync('/etc/passwd', join(directory, 'absolute'));
@@ -198,14 +203,14 @@ t.test('links, devices, FIFOs and sockets are refused, all at once, with their n
   const server = createServer().listen(join(directory, 'socket'));
   await once(server, 'listening');
   t.strictSame([...(await packageMistakes(directory))].sort(), [
-    'absolute:- : is a symbolic link to something outside of the package: put the file itself in its place',
+    'absolute:- : is a symbolic link to something outside of the package: put the file itself there',
     'fifo:- : is a FIFO: a package holds regular files only',
     'hard:- : is a hard link (2 names for one file): put a copy in its place',
-    'leaving:- : is a symbolic link to something outside of the package: put the file itself in its place',
+    'leaving:- : is a symbolic link to something outside of the package: put the file itself there',
     'scripts/rotate.sh:- : is a hard link (2 names for one file): put a copy in its place',
-    'scripts/up:- : is a symbolic link: put the file itself in its place',
+    'scripts/up:- : is a symbolic link: put the file itself there',
     'socket:- : is a socket: a package holds regular files only',
-    'staying:- : is a symbolic link: put the file itself in its place',
+    'staying:- : is a symbolic link: put the file itself there',
   ]);
   server.close();
   await once(server, 'close');
@@ -214,7 +219,9 @@ t.test('links, devices, FIFOs and sockets are refused, all at once, with their n
 t.test('a manifest that is a link is refused as one, and is not reported missing as well', async (t) => {
   const outside = t.testdir({ 'qinglong.yaml': goodManifest, package: {} });
   symlinkSync('../qinglong.yaml', join(outside, 'package/qinglong.yaml'));
-  t.match(await packageMistakes(join(outside, 'package')), [/^qinglong\.yaml:- : is a symbolic link to something outside/]);
+  t.match(await packageMistakes(join(outside, 'package')), [
+    /^qinglong\.yaml:- : is a symbolic link to something outside/,
+  ]);
 });
 
 t.test('set-user-ID bits are refused', async (t) => {
@@ -258,7 +265,9 @@ t.test('a directory with too many entries is given up, and nothing else is said 
   for (let index = 0; index <= limits.packageFilesMax; index += 1) {
     mkdirSync(join(directory, `d${index}`));
   }
-  t.strictSame(await packageMistakes(directory), ['.:- : holds too many entries: 4096 files and directories are allowed']);
+  t.strictSame(await packageMistakes(directory), [
+    '.:- : holds too many entries: 4096 files and directories are allowed',
+  ]);
 });
 
 t.test('beyond a hundred mistakes the others are counted', async (t) => {

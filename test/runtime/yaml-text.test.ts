@@ -2,30 +2,34 @@ import fc from 'fast-check';
 import t from 'tap';
 import { parseYamlText } from '../../src/runtime/yaml-text.ts';
 
-const valueOf = async (text: string) => (await parseYamlText(text)).value;
-const rulesOf = async (text: string) => (await parseYamlText(text)).mistakes.map(({ line, rule }) => `${line}: ${rule}`);
+const parsedValue = async (text: string) => (await parseYamlText(text)).value;
+const rulesOf = async (text: string) =>
+  (await parseYamlText(text)).mistakes.map(({ line, rule }) => `${line}: ${rule}`);
 
-t.test('YAML is that of version 1.2: yes and on are text, octals have an o, versions with two dots are text', async (t) => {
-  const text = 'a: yes\non: off\nb: 1.2.0\nc: 1.2\nd: 0o17\ne: 017\nf: ~\ng: true\nh: 12:30:00\ni: 2026-01-01';
-  t.strictSame(await valueOf(text), {
-    a: 'yes',
-    on: 'off',
-    b: '1.2.0',
-    c: 1.2,
-    d: 15,
-    e: 17,
-    f: null,
-    g: true,
-    h: '12:30:00',
-    i: '2026-01-01',
-  });
-});
+t.test(
+  'YAML is that of version 1.2: yes and on are text, octals have an o, versions with two dots are text',
+  async (t) => {
+    const text = 'a: yes\non: off\nb: 1.2.0\nc: 1.2\nd: 0o17\ne: 017\nf: ~\ng: true\nh: 12:30:00\ni: 2026-01-01';
+    t.strictSame(await parsedValue(text), {
+      a: 'yes',
+      on: 'off',
+      b: '1.2.0',
+      c: 1.2,
+      d: 15,
+      e: 17,
+      f: null,
+      g: true,
+      h: '12:30:00',
+      i: '2026-01-01',
+    });
+  },
+);
 
 t.test('JSON is YAML: any value written as JSON is read the same', async (t) => {
   await fc.assert(
     fc.asyncProperty(fc.jsonValue({ maxDepth: 3 }), async (value) => {
       const text = JSON.stringify(value);
-      t.strictSame(await valueOf(text), JSON.parse(text));
+      t.strictSame(await parsedValue(text), JSON.parse(text));
     }),
     { numRuns: 60 },
   );
@@ -61,12 +65,18 @@ t.test('a syntax error is a mistake with its line', async (t) => {
 });
 
 t.test('tags beyond the core schema, and other versions of YAML, are refused', async (t) => {
-  for (const text of ['a: !custom x', 'a: !!binary aGk=', 'a: !!set {x}', '!!js/function "x"', '%YAML 1.1\n---\na: yes']) {
+  for (const text of [
+    'a: !custom x',
+    'a: !!binary aGk=',
+    'a: !!set {x}',
+    '!!js/function "x"',
+    '%YAML 1.1\n---\na: yes',
+  ]) {
     const { isReadable, mistakes } = await parseYamlText(text);
     t.notOk(isReadable, text);
     t.ok(mistakes.length > 0 && mistakes[0]!.line !== null, text);
   }
-  t.strictSame(await valueOf('a: !!str 5'), { a: '5' });
+  t.strictSame(await parsedValue('a: !!str 5'), { a: '5' });
 });
 
 t.test('keys must be text', async (t) => {
@@ -86,7 +96,7 @@ t.test('an alias stands for what its anchor names, with the lines of the anchor'
 });
 
 t.test('an alias inside of repeated content keeps its first meaning', async (t) => {
-  t.strictSame(await valueOf('a: &x 1\nb: &y [*x]\nc: &x 2\nd: *y\ne: *x\n'), { a: 1, b: [1], c: 2, d: [1], e: 2 });
+  t.strictSame(await parsedValue('a: &x 1\nb: &y [*x]\nc: &x 2\nd: *y\ne: *x\n'), { a: 1, b: [1], c: 2, d: [1], e: 2 });
 });
 
 t.test('aliases that unfold without end or beyond the bound are refused, quickly', async (t) => {
@@ -104,12 +114,14 @@ t.test('nesting is bounded, also where the parser itself would go to the end of 
 });
 
 t.test('many keys in one map are read in linear time', async (t) => {
-  const { value, isReadable } = await parseYamlText(Array.from({ length: 40_000 }, (_, index) => `k${index}: 1`).join('\n'));
+  const { value, isReadable } = await parseYamlText(
+    Array.from({ length: 40_000 }, (_, index) => `k${index}: 1`).join('\n'),
+  );
   t.ok(isReadable);
   t.equal(Object.keys(value as object).length, 40_000);
 });
 
 t.test('an empty text is an empty value', async (t) => {
-  t.equal(await valueOf(''), null);
-  t.equal(await valueOf('# nothing\n'), null);
+  t.equal(await parsedValue(''), null);
+  t.equal(await parsedValue('# nothing\n'), null);
 });

@@ -22,6 +22,16 @@ export function toHexOrNull(bytes: Uint8Array | null): string | null {
   return bytes === null ? null : toHex(bytes);
 }
 
+/** RunRecords and the ledger of admitted steps have one key for each step of a run; number 0 is the run itself. */
+export function recordKeyOf(runKey: number, number: number): number {
+  return runKey * 256 + number;
+}
+
+/** The first and the last key of a run's steps. */
+export function stepKeysOf(runKey: number): { readonly first: number; readonly last: number } {
+  return { first: recordKeyOf(runKey, 1), last: recordKeyOf(runKey, 255) };
+}
+
 /** Evidence that is missing or altered. `where` names the table and what of it; nothing is repaired. */
 export function damaged(where: string, what: string, options: { runId?: string; cause?: unknown } = {}): EdgeError {
   const { runId, cause } = options;
@@ -31,35 +41,25 @@ export function damaged(where: string, what: string, options: { runId?: string; 
   });
 }
 
-export type SpanColumns = {
-  readonly spanStartMs: number | null;
-  readonly spanStartUptimeMs: number | null;
-  readonly spanLengthMs: number | null;
-  /** Absent where the row says it elsewhere: an attempt's deadline begins in the boot that the attempt began in. */
-  readonly spanBootId: string | null;
-};
+/** The four columns of a span, in this order; all null where there is none. */
+export type SpanColumns = readonly [
+  startMs: number | null,
+  startUptimeMs: number | null,
+  bootId: string | null,
+  lengthMs: number | null,
+];
 
-export function encodeSpan(span: Span | null, impliedBootId: string | null = null): SpanColumns {
-  return {
-    spanStartMs: span?.startMs ?? null,
-    spanStartUptimeMs: span?.startUptimeMs ?? null,
-    spanLengthMs: span?.lengthMs ?? null,
-    spanBootId: span === null || span.bootId === impliedBootId ? null : span.bootId,
-  };
+export function encodeSpan(span: Span | null): SpanColumns {
+  return span === null ? [null, null, null, null] : [span.startMs, span.startUptimeMs, span.bootId, span.lengthMs];
 }
 
 /** Null where no column is set. A span of which a part is missing is made one that no digest can have covered. */
-export function decodeSpan(columns: SpanColumns, impliedBootId: string | null = null): Span | null {
-  const { spanStartMs, spanStartUptimeMs, spanLengthMs, spanBootId } = columns;
-  if (spanStartMs === null && spanStartUptimeMs === null && spanLengthMs === null && spanBootId === null) {
+export function decodeSpan(columns: SpanColumns): Span | null {
+  if (columns.every((column) => column === null)) {
     return null;
   }
-  return {
-    startMs: spanStartMs ?? -1,
-    startUptimeMs: spanStartUptimeMs ?? -1,
-    lengthMs: spanLengthMs ?? -1,
-    bootId: spanBootId ?? impliedBootId ?? '',
-  };
+  const [startMs, startUptimeMs, bootId, lengthMs] = columns;
+  return { startMs: startMs ?? -1, startUptimeMs: startUptimeMs ?? -1, bootId: bootId ?? '', lengthMs: lengthMs ?? -1 };
 }
 
 /** A stored text as JSON; `damaged` unless it is exactly the canonical text of what it says. */

@@ -17,7 +17,8 @@ export function writeAtomically(file: FileText): void {
 }
 
 function replaceFile(file: FileText, { isSynced }: { readonly isSynced: boolean }): void {
-  const partPath = `${file.path}.${process.pid}.partial`;
+  // One name: whoever writes holds the directory, and what a killed process left is overwritten.
+  const partPath = `${file.path}.partial`;
   try {
     writePart(partPath, file.text, isSynced);
     renameSync(partPath, file.path);

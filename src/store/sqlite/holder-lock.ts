@@ -24,11 +24,14 @@ export type Holder = {
 };
 
 export type HolderLock = {
-  /** Drops the lock and takes holder.json away. Once. */
+  /** Drops the lock and takes holder.json away; a second time does nothing. */
   release(): void;
 };
 
 export type HolderIdentity = { readonly command: string; readonly socket: string | null };
+
+// A connection that nobody refers to is closed by the garbage collector, and the lock would go with it.
+const held = new Set<DatabaseSync>();
 
 /**
  * Takes the lock for this process, to be kept until `release` or its end. Throws `busy` naming who has it, `damaged`
@@ -38,22 +41,31 @@ export function acquireHolderLock(paths: DataPaths, { command, socket }: HolderI
   const db = openLockFile(paths.lock);
   try {
     db.exec('BEGIN EXCLUSIVE');
+    held.add(db);
     const holder: Holder = { pid: process.pid, socket, startedAtMs: clock.observe().wallMs, command };
     writeAtomically({ path: paths.holder, text: `${JSON.stringify(holder)}\n` });
     return { release: () => release(db, paths) };
   } catch (error) {
-    db.close();
+    letGo(db);
     throw refusal(error, paths);
   }
 }
 
 function release(db: DatabaseSync, paths: DataPaths): void {
+  if (!held.has(db)) {
+    return;
+  }
   // Before the lock goes, so that it is never the next holder's.
   try {
     rmSync(paths.holder, { force: true });
   } catch {
     // It names a process that is gone; whoever reads it checks that.
   }
+  letGo(db);
+}
+
+function letGo(db: DatabaseSync): void {
+  held.delete(db);
   db.close();
 }
 
@@ -101,7 +113,8 @@ function isPositiveInteger(value: unknown): value is number {
   return Number.isSafeInteger(value) && Number(value) > 0;
 }
 
-function isAlive(pid: number): boolean {
+/** Whether a process of that id lives, whoever it is by now. */
+export function isAlive(pid: number): boolean {
   try {
     process.kill(pid, 0);
     return true;

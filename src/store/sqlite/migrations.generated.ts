@@ -7,16 +7,16 @@ import { sql as sql4 } from './migrations/0084-capability-v42.generated.ts';
 
 /** In the order in which they are applied; `sha256` is that of the file under schema/sqlite. */
 export const migrations: readonly { readonly id: string; readonly sha256: string; readonly sql: string }[] = [
-  { id: '0080-baseline', sha256: '9d30306138eb4614b9f0862a0df29b688c1760dd067ce94ddc7d32057c2c73e6', sql: sql0 },
+  { id: '0080-baseline', sha256: 'c177de96cb8ab7f46b70f375baac8c80f2c03bd2edb6b55843e664e43285f8a9', sql: sql0 },
   {
     id: '0081-plugin-package-workflow-admissions',
-    sha256: 'a4c8eae8276a229f420e1a8be825b2488c5087a252e673c1c836d0242a57d3d6',
+    sha256: '4e79fecd12d296c986beae2b73d9d07fe8c6dae601d4b2398a471e14c1d6ff96',
     sql: sql1,
   },
   { id: '0082-capability-v41', sha256: '7fe2475c64974173c99466092735069ef2ead74d0c3d703a2d2175e2a5f94828', sql: sql2 },
   {
     id: '0083-workflow-task-attempt-admissions',
-    sha256: '2fea29ed100247744ef34d93c7632640ce16643b76ed3b8695649061866b7cc5',
+    sha256: 'fe8666b3505e58728d594d160466c6a259f210e3f8703236763c6447feac0ccc',
     sql: sql3,
   },
   { id: '0084-capability-v42', sha256: '6230ce406aa724b44c33532eae45622c0c7acc3d9f56c57454ec5a20b82d54fb', sql: sql4 },

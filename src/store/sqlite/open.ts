@@ -11,6 +11,7 @@ import { syncDirectory } from './durable-file.ts';
 import { fileErrorCode, fromFileError } from './file-error.ts';
 import {
   durabilities,
+  layoutPragmas,
   type Pragma,
   readerPragmas,
   type StorageSettings,
@@ -37,10 +38,13 @@ export function openWriter({ path: file, durability, isFresh }: OpenWriter): Dat
   makePrivateFile(file, { mayCreate: isFresh });
   const db = connect(file, 'rw', { timeout: limits.turnRetryMsMax });
   return settle(db, file, () => {
-    if (!isFresh) {
+    if (isFresh) {
+      setPragmas(db, layoutPragmas);
+    } else {
       refuseOtherJournal(db, file, durabilities[durability].journalMode);
     }
     setPragmas(db, writerPragmas(durability));
+    checkPragmas(db, layoutPragmas);
   });
 }
 
@@ -78,10 +82,16 @@ function settle(db: DatabaseSync, file: string, prepare: () => void): DatabaseSy
   }
 }
 
-/** Sets each pragma and asks for it again: SQLite refuses without a word what it cannot do. */
+/** Sets pragmas and asks for each again: SQLite refuses without a word what it cannot do. */
 function setPragmas(db: DatabaseSync, pragmas: readonly Pragma[]): void {
-  for (const { set, answer } of pragmas) {
+  for (const { set } of pragmas) {
     db.exec(set);
+  }
+  checkPragmas(db, pragmas);
+}
+
+function checkPragmas(db: DatabaseSync, pragmas: readonly Pragma[]): void {
+  for (const { set, answer } of pragmas) {
     const actual = readPragma(db, set.slice(0, set.indexOf(' =')));
     if (actual !== answer) {
       throw new EdgeError('unavailable', `SQLite answers ${actual} to "${set}"`, {

@@ -2,9 +2,10 @@
 // mode, beside the real one and never touching it. JFFS2 has no shared writable mmap: there journal_mode=WAL answers
 // `wal`, and everything after it fails with 5386.
 import { randomBytes } from 'node:crypto';
-import { rmSync } from 'node:fs';
+import { readdirSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import { EdgeError, isEdgeError } from '../../core/errors.ts';
+import { isAlive } from './holder-lock.ts';
 import { openWriter } from './open.ts';
 import { type Durability, durabilities } from './profile.ts';
 import { statement, toEdgeError } from './statement.ts';
@@ -37,7 +38,7 @@ export function tryDurability({ data, durability }: ProbePlace): EdgeError | nul
   // With the pid, so that `doctor` may probe beside a holder.
   const file = path.join(data, `probe-${process.pid}.db`);
   try {
-    removeScratch(file);
+    removeScratch(data);
     writeAndReadBack(file, durability);
     return null;
   } catch (error) {
@@ -47,7 +48,7 @@ export function tryDurability({ data, durability }: ProbePlace): EdgeError | nul
     }
     throw failure;
   } finally {
-    removeScratch(file);
+    removeScratch(data);
   }
 }
 
@@ -76,9 +77,14 @@ function writeAndReadBack(file: string, durability: Durability): void {
   }
 }
 
-// Nothing of ours is open on these files here, so taking them away through `fs` drops no lock.
-function removeScratch(file: string): void {
-  for (const ending of ['', '-journal', '-wal', '-shm']) {
-    rmSync(file + ending, { force: true });
+const scratchName = /^probe-(\d+)\.db(-[a-z]+)?$/;
+
+// This process's own, and what a killed one left. Nothing of ours is open on these, so `fs` drops no lock here.
+function removeScratch(data: string): void {
+  for (const name of readdirSync(data)) {
+    const pid = Number(scratchName.exec(name)?.[1] ?? 0);
+    if (pid === process.pid || (pid > 0 && !isAlive(pid))) {
+      rmSync(path.join(data, name), { force: true });
+    }
   }
 }

@@ -3,7 +3,7 @@
 import type { EventPayloads } from '../../core/events.ts';
 import { deriveAttemptId, deriveMutationId } from '../../core/ids.ts';
 import type { Plan, PlanStep } from '../../core/plan.ts';
-import { isIntact, type Run, type RunAttempt, runTriggerType, type StepRun } from '../../core/records.ts';
+import { isIntact, type Run, type RunAttempt, runTriggerType, type Span, type StepRun } from '../../core/records.ts';
 import type {
   AttemptStatus,
   CancelReason,
@@ -12,7 +12,7 @@ import type {
   StepStatus,
   StopReason,
 } from '../../core/states.ts';
-import { damaged, decodeSpan, encodeSpan, type SpanColumns, toBytes, toHex } from './codec.ts';
+import { damaged, decodeSpan, encodeSpan, toBytes, toHex } from './codec.ts';
 
 export type IdentityRow = {
   readonly runId: string;
@@ -36,7 +36,7 @@ export type IdentityRow = {
 
 /** What RunIdentities holds of a run: the contents of its first event. */
 export function encodeIdentity(runId: string, admitted: EventPayloads['workflow.admitted']): IdentityRow {
-  const { deadline } = admitted;
+  const [deadlineStartMs, deadlineStartUptimeMs, deadlineBootId, deadlineLengthMs] = encodeSpan(admitted.deadline);
   return {
     runId,
     projectId: admitted.projectId,
@@ -51,16 +51,17 @@ export function encodeIdentity(runId: string, admitted: EventPayloads['workflow.
     requestedBy: admitted.requestedBy,
     idempotencyKey: admitted.idempotencyKey,
     retryOfRunId: admitted.retryOfRunId,
-    deadlineStartMs: deadline?.startMs ?? null,
-    deadlineStartUptimeMs: deadline?.startUptimeMs ?? null,
-    deadlineBootId: deadline?.bootId ?? null,
-    deadlineLengthMs: deadline?.lengthMs ?? null,
+    deadlineStartMs,
+    deadlineStartUptimeMs,
+    deadlineBootId,
+    deadlineLengthMs,
   };
 }
 
-/** The columns of a run's record that may change without its status. */
-export function encodeRunProgress(run: Run) {
+/** The columns of a run's record that may change without its status. `lastEventKey` is that of its newest event. */
+export function encodeRunProgress(run: Run, lastEventKey: number) {
   return {
+    lastEventKey,
     version: run.version,
     updatedAtMs: run.updatedAtMs,
     cancelRequestedAtMs: run.cancelRequestedAtMs,
@@ -70,9 +71,9 @@ export function encodeRunProgress(run: Run) {
   };
 }
 
-export function encodeRunEnd(run: Run) {
+export function encodeRunEnd(run: Run, lastEventKey: number) {
   const { status, finishedAtMs, errorCode, errorSummary } = run;
-  return { ...encodeRunProgress(run), status, finishedAtMs, errorCode, errorSummary };
+  return { ...encodeRunProgress(run, lastEventKey), status, finishedAtMs, errorCode, errorSummary };
 }
 
 type RunColumns = {
@@ -92,19 +93,13 @@ type RunColumns = {
 };
 
 /** RunIdentities with the run's record beside it; where that is missing, `status` is null and so is the rest of it. */
-export type RunRow = { readonly runKey: number } & IdentityRow & (RunColumns | { readonly status: null });
+export type RunRow = { readonly runKey: number; readonly lastEventKey: number | null } & IdentityRow & (RunColumns | { readonly status: null });
 
 /** Throws `damaged` where the record is missing, or is not the one that was stored. */
 export function decodeRun(row: RunRow): Run {
   if (row.status === null) {
     throw damaged('RunRecords', 'has no record of the run itself', { runId: row.runId });
   }
-  const span = {
-    spanStartMs: row.deadlineStartMs,
-    spanStartUptimeMs: row.deadlineStartUptimeMs,
-    spanLengthMs: row.deadlineLengthMs,
-    spanBootId: row.deadlineBootId,
-  };
   const run: Run = {
     id: row.runId,
     projectId: row.projectId,
@@ -126,7 +121,12 @@ export function decodeRun(row: RunRow): Run {
     startedAtMs: row.startedAtMs,
     updatedAtMs: row.updatedAtMs,
     finishedAtMs: row.finishedAtMs,
-    deadline: decodeSpan(span),
+    deadline: decodeSpan([
+      row.deadlineStartMs,
+      row.deadlineStartUptimeMs,
+      row.deadlineBootId,
+      row.deadlineLengthMs,
+    ]),
     cancelRequestedAtMs: row.cancelRequestedAtMs,
     cancelReason: row.cancelReason,
     retryOfRunId: row.retryOfRunId,
@@ -141,7 +141,7 @@ export function decodeRun(row: RunRow): Run {
   return run;
 }
 
-export type StepRow = SpanColumns & {
+export type StepRow = {
   readonly number: number;
   readonly status: StepStatus;
   readonly version: number;
@@ -151,6 +151,10 @@ export type StepRow = SpanColumns & {
   readonly finishedAtMs: number | null;
   readonly digest: Uint8Array;
   readonly attemptCount: number;
+  readonly dueStartMs: number | null;
+  readonly dueStartUptimeMs: number | null;
+  readonly dueBootId: string | null;
+  readonly dueLengthMs: number | null;
   readonly resultCode: string | null;
   readonly errorSummary: string | null;
   readonly inputRef: string | null;
@@ -158,6 +162,7 @@ export type StepRow = SpanColumns & {
 };
 
 export function encodeStep(step: StepRun) {
+  const [dueStartMs, dueStartUptimeMs, dueBootId, dueLengthMs] = encodeSpan(step.due);
   return {
     status: step.status,
     version: step.version,
@@ -167,7 +172,10 @@ export function encodeStep(step: StepRun) {
     finishedAtMs: step.finishedAtMs,
     digest: toBytes(step.digest),
     attemptCount: step.attemptCount,
-    ...encodeSpan(step.due),
+    dueStartMs,
+    dueStartUptimeMs,
+    dueBootId,
+    dueLengthMs,
     resultCode: step.resultCode,
     errorSummary: step.errorSummary,
     inputRef: step.inputRef,
@@ -192,7 +200,7 @@ export function decodeStep(row: StepRow, run: Run, plan: Plan): StepRun {
     version,
     attemptCount: row.attemptCount,
     readyAtMs: row.readyAtMs,
-    due: decodeSpan(row),
+    due: decodeSpan([row.dueStartMs, row.dueStartUptimeMs, row.dueBootId, row.dueLengthMs]),
     startedAtMs: row.startedAtMs,
     finishedAtMs: row.finishedAtMs,
     resultCode: row.resultCode,
@@ -210,50 +218,59 @@ export function decodeStep(row: StepRow, run: Run, plan: Plan): StepRun {
   return step;
 }
 
-export type AttemptRow = SpanColumns & {
+export type AttemptRow = {
+  readonly attemptKey: number;
   readonly number: number;
-  readonly status: AttemptStatus;
-  readonly startedAtMs: number | null;
-  readonly finishedAtMs: number | null;
-  readonly digest: Uint8Array;
-  readonly errorCode: string | null;
-  readonly errorSummary: string | null;
   readonly stepNumber: number;
   readonly stepRunVersion: number;
+  readonly status: AttemptStatus;
   readonly executorType: ExecutorType;
   readonly executionDigest: Uint8Array;
   readonly claimedAtMs: number;
+  readonly startedAtMs: number | null;
+  readonly finishedAtMs: number | null;
   readonly bootId: string | null;
+  readonly deadlineStartMs: number | null;
+  readonly deadlineStartUptimeMs: number | null;
+  readonly deadlineBootId: string | null;
+  readonly deadlineLengthMs: number | null;
   readonly stopReason: StopReason | null;
   readonly exitCode: number | null;
   readonly signal: string | null;
   readonly outputBytes: number | null;
   readonly outputTruncated: number | null;
+  readonly errorCode: string | null;
+  readonly errorSummary: string | null;
+  readonly digest: Uint8Array;
 };
 
 /** The columns of an attempt that may change; the others are set when it is admitted. */
 export function encodeAttemptProgress(attempt: RunAttempt) {
-  const { bootId, deadline, outputTruncated } = attempt;
+  const { bootId, outputTruncated } = attempt;
+  const [deadlineStartMs, deadlineStartUptimeMs, deadlineBootId, deadlineLengthMs] = encodeSpan(attempt.deadline);
   return {
     status: attempt.status,
     startedAtMs: attempt.startedAtMs,
     finishedAtMs: attempt.finishedAtMs,
-    digest: toBytes(attempt.digest),
-    ...encodeSpan(deadline, bootId),
-    errorCode: attempt.errorCode,
-    errorSummary: attempt.errorSummary,
     bootId,
+    deadlineStartMs,
+    deadlineStartUptimeMs,
+    deadlineBootId: deadlineBootId === bootId ? null : deadlineBootId,
+    deadlineLengthMs,
     stopReason: attempt.stopReason,
     exitCode: attempt.exitCode,
     signal: attempt.signal,
     outputBytes: attempt.outputBytes,
     outputTruncated: outputTruncated === null ? null : Number(outputTruncated),
+    errorCode: attempt.errorCode,
+    errorSummary: attempt.errorSummary,
+    digest: toBytes(attempt.digest),
   };
 }
 
 export function decodeAttempt(row: AttemptRow, run: Run, plan: Plan): RunAttempt {
   const planned = plannedStep(row.stepNumber, run, plan);
-  const { bootId, spanBootId, stepRunVersion, outputTruncated } = row;
+  const { bootId, stepRunVersion, outputTruncated } = row;
   const attempt: RunAttempt = {
     id: deriveAttemptId({ runId: run.id, stepRunId: planned.stepRunId, epoch: stepRunVersion }),
     runId: run.id,
@@ -264,7 +281,7 @@ export function decodeAttempt(row: AttemptRow, run: Run, plan: Plan): RunAttempt
     executorType: row.executorType,
     taskRef: planned.taskRef,
     executionDigest: toHex(row.executionDigest),
-    deadline: decodeSpan(row, bootId),
+    deadline: decodeDeadline(row),
     bootId,
     stopReason: row.stopReason,
     startedAtMs: row.startedAtMs,
@@ -278,17 +295,24 @@ export function decodeAttempt(row: AttemptRow, run: Run, plan: Plan): RunAttempt
     claimedAtMs: row.claimedAtMs,
     digest: toHex(row.digest),
   };
-  // One record has one form: a boot id that only repeats the attempt's own was not written by us.
-  if (!isIntact(attempt) || (spanBootId !== null && spanBootId === bootId)) {
-    throw damaged('RunRecords', `of attempt ${row.number} differs from its digest`, { runId: run.id });
+  // One record has one form: a boot id that only repeats the attempt's own, or a third truth, was not written by us.
+  const isCanonical = (row.deadlineBootId === null || row.deadlineBootId !== bootId) && (outputTruncated ?? 0) >> 1 === 0;
+  if (!isIntact(attempt) || !isCanonical) {
+    throw damaged('RunAttempts', `of attempt ${row.number} differs from its digest`, { runId: run.id });
   }
   return attempt;
+}
+
+function decodeDeadline(row: AttemptRow): Span | null {
+  const { bootId, deadlineStartMs, deadlineStartUptimeMs, deadlineBootId, deadlineLengthMs } = row;
+  const isSet = deadlineStartMs !== null || deadlineStartUptimeMs !== null || deadlineLengthMs !== null;
+  return decodeSpan([deadlineStartMs, deadlineStartUptimeMs, deadlineBootId ?? (isSet ? bootId : null), deadlineLengthMs]);
 }
 
 function plannedStep(number: number, run: Run, plan: Plan): PlanStep {
   const planned = plan.steps[number - 1];
   if (planned === undefined) {
-    throw damaged('RunRecords', `names step ${number} of ${plan.steps.length}`, { runId: run.id });
+    throw damaged('RunRecords or RunAttempts', `names step ${number} of ${plan.steps.length}`, { runId: run.id });
   }
   return planned;
 }

@@ -40,6 +40,22 @@ export function schemaOf(migrations: readonly Migration[]): Schema {
   return { migrations, catalog, capability: { name: 'toy', version: 1 } };
 }
 
+/** The parts of a toy store that also hand out its connection, for a test that limits it. */
+export function partsWithConnection(): { readonly parts: typeof toyParts; readonly connection: () => DatabaseSync } {
+  let connection: DatabaseSync | null = null;
+  const createLedger: DriverParts['createLedger'] = (db) => {
+    connection = db;
+    return toyDriverParts.createLedger(db);
+  };
+  return {
+    parts: { ...toyParts, parts: { ...toyDriverParts, createLedger } },
+    connection: () => {
+      assert(connection !== null, 'the store is open');
+      return connection;
+    },
+  };
+}
+
 const toyDriverParts: DriverParts = {
   createReads: (db) => {
     const find = statement<{ id: string }, { id: string }>(db, 'SELECT id FROM Notes WHERE id = :id');
@@ -107,6 +123,8 @@ export type ManualAlarm = Alarm & {
   nextSet(): Promise<void>;
   /** Moves the clock to the earliest entry and rings it. */
   ring(): void;
+  /** Lets simulated time go by without ringing. */
+  pass(ms: number): void;
   readonly count: number;
 };
 
@@ -128,6 +146,9 @@ export function simulatedTime(): { readonly clock: Clock; readonly alarm: Manual
       whenSet = Promise.withResolvers<void>();
       uptimeMs = Math.max(uptimeMs, entry.uptimeMs);
       entry.ring();
+    },
+    pass(ms) {
+      uptimeMs += ms;
     },
     get count() {
       return entries.length;

@@ -53,7 +53,9 @@ in_arp_table() {
 }
 
 probe_address() {
-  if command -v ping >/dev/null 2>&1; then
+  if [ "${PING:-yes}" != yes ]; then
+    why='ping is switched off'
+  elif command -v ping >/dev/null 2>&1; then
     said=$(ping -c 1 -W 3 "$1" 2>&1) && answer up "$1 answers a ping"
     case $said in
       *ermitted* | *ermission* | *'are you root'*) why='ping is not permitted' ;;

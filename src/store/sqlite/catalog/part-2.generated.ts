@@ -2,32 +2,33 @@
 import type { Catalog } from '../catalog.ts';
 
 export const part: Catalog = {
-  'view RunAttempts': {
-    'column runId': 'TEXT',
-    'column number': 'INTEGER',
-    'column stepNumber': 'INTEGER',
-    'column stepKey': 'TEXT',
-    'column stepRunVersion': 'INTEGER',
-    'column status': 'TEXT',
-    'column executorType': 'TEXT',
-    'column executionDigest': 'any type',
-    'column deadlineStartMs': 'INTEGER',
-    'column deadlineStartUptimeMs': 'INTEGER',
-    'column deadlineBootId': 'any type',
-    'column deadlineLengthMs': 'INTEGER',
-    'column bootId': 'TEXT',
-    'column stopReason': 'TEXT',
-    'column claimedAtMs': 'INTEGER',
-    'column startedAtMs': 'INTEGER',
-    'column finishedAtMs': 'INTEGER',
-    'column exitCode': 'INTEGER',
-    'column signal': 'TEXT',
-    'column outputBytes': 'INTEGER',
-    'column outputTruncated': 'INTEGER',
-    'column errorCode': 'TEXT',
-    'column errorSummary': 'TEXT',
-    'column digest': 'any type',
-    sql: '2c00d69240ffc6ceda213894760ecf5acc77b4b6879ab377ddf446d1948054d8',
+  'trigger RunEventsNeverChange': {
+    table: 'RunEvents',
+    sql: 'c85d58adcf26f27df0ee3982443fc941c8d08b46f683c9c52195640c26e54397',
+  },
+  'trigger RunEventsStay': {
+    table: 'RunEvents',
+    sql: '19ff19872b3bf98b977f4e3bd78cc96065ce3a8782aeccab0703ac7f154b77a2',
+  },
+  'trigger RunIdentitiesGoLast': {
+    table: 'RunIdentities',
+    sql: '25d00c188526ee869cadd10c2ed3770383ad72e9cda7f154a6b8155b41964c6c',
+  },
+  'trigger RunIdentitiesNeverChange': {
+    table: 'RunIdentities',
+    sql: 'caa0d24a24704b76a07cb90cfa986b36268f8b882b1b07ed9e58f580424e4452',
+  },
+  'trigger RunIdentitiesStay': {
+    table: 'RunIdentities',
+    sql: '174ad85d53672f2f1000048f55f52d69a67f33ae7f6299dfef47289b33efcf59',
+  },
+  'trigger RunRecordsGoAfterAttempts': {
+    table: 'RunRecords',
+    sql: 'fe924b7247e7e0f44750d6dc70eef0817aa029b0e95ba5446720ba147c78f30d',
+  },
+  'trigger RunRecordsGoAfterEvents': {
+    table: 'RunRecords',
+    sql: '3c0f3fc8776ded5f31aed37e4517cee1b7453e672e2e0b2c7370ea874451229a',
   },
   'view RunHistory': {
     'column runId': 'TEXT',
@@ -39,7 +40,7 @@ export const part: Catalog = {
     'column attemptEpoch': 'INTEGER',
     'column payload': 'TEXT',
     'column createdAtMs': 'INTEGER',
-    sql: 'dca3375bcec24d1163a1f87c7f986b9d753e1f9cb6320fff603bc83dbae87eec',
+    sql: '7d06abf1d064cc44bbafd6cff9b97127ea04ae2efb7fc21b5f2c557b9db2a68d',
   },
   'view Runs': {
     'column id': 'TEXT',
@@ -73,7 +74,7 @@ export const part: Catalog = {
     'column errorSummary': 'TEXT',
     'column historyDigest': 'any type',
     'column digest': 'any type',
-    sql: 'a05dccf0f255b92bf292fb086d956dd75b8e480082cd2b13d5f7e59a2479190a',
+    sql: 'f183f13888f17c4eef870fd8d67f710fbf31426e3067398d18a667abe72f2d41',
   },
   'view StepRuns': {
     'column runId': 'TEXT',
@@ -97,6 +98,6 @@ export const part: Catalog = {
     'column outputRef': 'TEXT',
     'column updatedAtMs': 'INTEGER',
     'column digest': 'any type',
-    sql: 'ea5ad65ad99d98a66ba4c8da647783fc27b43fb376750e61a3364fd892abc059',
+    sql: 'a899882c39b9d06118836970bedde334183aea586de495c024be0784e4d31a04',
   },
 };

@@ -38,89 +38,80 @@ CHECK ((deadlineBootId IS NULL) = (deadlineStartMs IS NULL)),
 CHECK ((deadlineLengthMs IS NULL) = (deadlineStartMs IS NULL))
 ) STRICT;
 CREATE TABLE RunRecords (
-runKey INTEGER NOT NULL REFERENCES RunIdentities (runKey) ON DELETE RESTRICT,
-kind INTEGER NOT NULL CHECK (kind BETWEEN 0 AND 2),
-number INTEGER NOT NULL,
+recordKey INTEGER PRIMARY KEY,
+runKey INTEGER GENERATED ALWAYS AS (recordKey >> 8) VIRTUAL,
+number INTEGER GENERATED ALWAYS AS (recordKey & 255) VIRTUAL CHECK (number BETWEEN 0 AND 128),
 status TEXT NOT NULL,
-version INTEGER CHECK (version BETWEEN 1 AND 2147483647),
-createdAtMs INTEGER CHECK (createdAtMs BETWEEN 0 AND 9007199254740991),
-updatedAtMs INTEGER CHECK (updatedAtMs BETWEEN 0 AND 9007199254740991),
-readyAtMs INTEGER CHECK (readyAtMs BETWEEN 0 AND 9007199254740991),
+version INTEGER NOT NULL CHECK (version BETWEEN 1 AND 2147483647),
+updatedAtMs INTEGER NOT NULL CHECK (updatedAtMs BETWEEN 0 AND 9007199254740991),
 startedAtMs INTEGER CHECK (startedAtMs BETWEEN 0 AND 9007199254740991),
 finishedAtMs INTEGER CHECK (finishedAtMs BETWEEN 0 AND 9007199254740991),
+digest BLOB NOT NULL CHECK (length(digest) = 32),
+errorSummary TEXT CHECK (octet_length(errorSummary) <= 2048),
+createdAtMs INTEGER CHECK (createdAtMs BETWEEN 0 AND 9007199254740991),
 planDigest BLOB CHECK (length(planDigest) = 32),
 historyDigest BLOB CHECK (length(historyDigest) = 32),
-digest BLOB NOT NULL CHECK (length(digest) = 32),
+lastEventKey INTEGER,
 cancelRequestedAtMs INTEGER CHECK (cancelRequestedAtMs BETWEEN 0 AND 9007199254740991),
 cancelReason TEXT CHECK (cancelReason IN ('user', 'policy', 'shutdown', 'reconcile', 'timeout')),
-attemptCount INTEGER CHECK (attemptCount BETWEEN 0 AND 64),
-spanStartMs INTEGER CHECK (spanStartMs BETWEEN 0 AND 9007199254740991),
-spanStartUptimeMs INTEGER CHECK (spanStartUptimeMs BETWEEN 0 AND 9007199254740991),
-spanBootId TEXT CHECK (octet_length(spanBootId) BETWEEN 1 AND 128),
-spanLengthMs INTEGER CHECK (spanLengthMs BETWEEN 0 AND 2147483647),
-resultCode TEXT CHECK (octet_length(resultCode) BETWEEN 1 AND 128),
 errorCode TEXT CHECK (octet_length(errorCode) BETWEEN 1 AND 128),
-errorSummary TEXT CHECK (octet_length(errorSummary) <= 2048),
+attemptCount INTEGER CHECK (attemptCount BETWEEN 0 AND 64),
+readyAtMs INTEGER CHECK (readyAtMs BETWEEN 0 AND 9007199254740991),
+dueStartMs INTEGER CHECK (dueStartMs BETWEEN 0 AND 9007199254740991),
+dueStartUptimeMs INTEGER CHECK (dueStartUptimeMs BETWEEN 0 AND 9007199254740991),
+dueBootId TEXT CHECK (octet_length(dueBootId) BETWEEN 1 AND 128),
+dueLengthMs INTEGER CHECK (dueLengthMs BETWEEN 0 AND 2147483647),
+resultCode TEXT CHECK (octet_length(resultCode) BETWEEN 1 AND 128),
 inputRef TEXT CHECK (octet_length(inputRef) BETWEEN 1 AND 1024),
 outputRef TEXT CHECK (octet_length(outputRef) BETWEEN 1 AND 1024),
-PRIMARY KEY (runKey, kind, number),
-CHECK (kind <> 0 OR (number = 0 AND status IN ('running', 'succeeded', 'failed', 'cancelled', 'timed_out'))),
-CHECK (kind <> 1 OR number BETWEEN 1 AND 128),
+CHECK (number > 0 OR status IN ('running', 'succeeded', 'failed', 'cancelled', 'timed_out')),
 CHECK (
-kind <> 1 OR status IN (
+number = 0 OR status IN (
 'pending', 'ready', 'waiting_approval', 'running', 'lost', 'succeeded', 'failed', 'skipped', 'cancelled',
 'timed_out'
 )
 ),
-CHECK (kind <> 2 OR number BETWEEN 1 AND 2147483647),
-CHECK (
-kind <> 2 OR status IN (
-'claimed', 'starting', 'running', 'succeeded', 'failed', 'cancelled', 'timed_out', 'lost'
-)
-),
-CHECK ((version IS NOT NULL) = (kind <> 2)),
-CHECK ((createdAtMs IS NOT NULL) = (kind = 0)),
-CHECK ((updatedAtMs IS NOT NULL) = (kind <> 2)),
-CHECK (readyAtMs IS NULL OR kind = 1),
-CHECK (startedAtMs IS NOT NULL OR kind <> 0),
-CHECK (
-(finishedAtMs IS NOT NULL)
-= (status IN ('succeeded', 'failed', 'skipped', 'cancelled', 'timed_out') OR (kind = 2 AND status = 'lost'))
-),
-CHECK ((planDigest IS NOT NULL) = (kind = 0)),
-CHECK ((historyDigest IS NOT NULL) = (kind = 0)),
-CHECK (cancelRequestedAtMs IS NULL OR kind = 0),
+CHECK (startedAtMs IS NOT NULL OR number > 0),
+CHECK ((finishedAtMs IS NOT NULL) = (status IN ('succeeded', 'failed', 'skipped', 'cancelled', 'timed_out'))),
+CHECK ((createdAtMs IS NOT NULL) = (number = 0)),
+CHECK ((planDigest IS NOT NULL) = (number = 0)),
+CHECK ((historyDigest IS NOT NULL) = (number = 0)),
+CHECK ((lastEventKey IS NOT NULL) = (number = 0)),
+CHECK (cancelRequestedAtMs IS NULL OR number = 0),
 CHECK ((cancelReason IS NULL) = (cancelRequestedAtMs IS NULL)),
-CHECK ((attemptCount IS NOT NULL) = (kind = 1)),
-CHECK (spanStartMs IS NULL OR kind <> 0),
-CHECK ((spanStartUptimeMs IS NULL) = (spanStartMs IS NULL)),
-CHECK ((spanLengthMs IS NULL) = (spanStartMs IS NULL)),
-CHECK (spanBootId IS NULL OR spanStartMs IS NOT NULL),
+CHECK (errorCode IS NULL OR number = 0),
+CHECK ((attemptCount IS NOT NULL) = (number > 0)),
+CHECK (readyAtMs IS NULL OR number > 0),
+CHECK (dueStartMs IS NULL OR number > 0),
+CHECK ((dueStartUptimeMs IS NULL) = (dueStartMs IS NULL)),
+CHECK ((dueBootId IS NULL) = (dueStartMs IS NULL)),
+CHECK ((dueLengthMs IS NULL) = (dueStartMs IS NULL)),
 CHECK (
 (resultCode IS NOT NULL)
-= (kind = 1 AND status IN ('failed', 'skipped', 'cancelled', 'timed_out', 'lost'))
+= (number > 0 AND status IN ('failed', 'skipped', 'cancelled', 'timed_out', 'lost'))
 ),
-CHECK (errorCode IS NULL OR kind <> 1),
-CHECK (inputRef IS NULL OR kind = 1),
-CHECK (outputRef IS NULL OR kind = 1)
-) STRICT, WITHOUT ROWID;
-CREATE INDEX RunningRuns ON RunRecords (createdAtMs, planDigest) WHERE kind = 0 AND status = 'running';
-CREATE INDEX FailedRuns ON RunRecords (status, runKey)
-WHERE kind = 0 AND status IN ('failed', 'cancelled', 'timed_out');
+CHECK (inputRef IS NULL OR number > 0),
+CHECK (outputRef IS NULL OR number > 0)
+) STRICT;
+CREATE INDEX RunningRuns ON RunRecords (createdAtMs, planDigest) WHERE number = 0 AND status = 'running';
+CREATE INDEX FailedRuns ON RunRecords (status) WHERE number = 0 AND status IN ('failed', 'cancelled', 'timed_out');
 CREATE TABLE RunEvents (
-runKey INTEGER NOT NULL REFERENCES RunIdentities (runKey) ON DELETE RESTRICT,
+eventKey INTEGER PRIMARY KEY,
+previousKey INTEGER,
+runKey INTEGER NOT NULL,
 sequence INTEGER NOT NULL CHECK (sequence BETWEEN 1 AND 2147483647),
 type INTEGER NOT NULL CHECK (type BETWEEN 0 AND 24),
 actorType INTEGER NOT NULL CHECK (actorType BETWEEN 0 AND 2),
 actorId TEXT CHECK (octet_length(actorId) BETWEEN 1 AND 128),
 stepNumber INTEGER CHECK (stepNumber BETWEEN 1 AND 128),
 attemptEpoch INTEGER CHECK (attemptEpoch BETWEEN 1 AND 2147483647),
-payload TEXT CHECK (octet_length(payload) <= 16384),
 createdAtMs INTEGER NOT NULL CHECK (createdAtMs BETWEEN 0 AND 9007199254740991),
-PRIMARY KEY (runKey, sequence),
+payload TEXT CHECK (octet_length(payload) <= 16384),
+CHECK ((previousKey IS NULL) = (sequence = 1)),
 CHECK (attemptEpoch IS NULL OR stepNumber IS NOT NULL),
 CHECK (type <> 1 OR payload IS NULL)
-) STRICT, WITHOUT ROWID;
+) STRICT;
+CREATE UNIQUE INDEX RunEventAnchors ON RunEvents (runKey, sequence) WHERE sequence & 31 = 0;
 CREATE TRIGGER RunIdentitiesNeverChange BEFORE UPDATE ON RunIdentities
 BEGIN
 SELECT RAISE(ABORT, 'RunIdentities never change');
@@ -128,6 +119,16 @@ END;
 CREATE TRIGGER RunIdentitiesStay BEFORE DELETE ON RunIdentities WHEN NOT EXISTS (SELECT 1 FROM RetentionGate)
 BEGIN
 SELECT RAISE(ABORT, 'RunIdentities stay');
+END;
+CREATE TRIGGER RunIdentitiesGoLast BEFORE DELETE ON RunIdentities
+WHEN EXISTS (SELECT 1 FROM RunRecords WHERE recordKey BETWEEN old.runKey << 8 AND old.runKey << 8 | 255)
+BEGIN
+SELECT RAISE(ABORT, 'RunIdentities go after RunRecords');
+END;
+CREATE TRIGGER RunRecordsGoAfterEvents BEFORE DELETE ON RunRecords
+WHEN EXISTS (SELECT 1 FROM RunEvents WHERE eventKey = old.lastEventKey AND runKey = old.recordKey >> 8)
+BEGIN
+SELECT RAISE(ABORT, 'RunRecords go after RunEvents');
 END;
 CREATE TRIGGER RunEventsNeverChange BEFORE UPDATE ON RunEvents
 BEGIN
@@ -266,7 +267,7 @@ r.startedAtMs, r.updatedAtMs, r.finishedAtMs, i.deadlineStartMs, i.deadlineStart
 i.deadlineLengthMs, r.cancelRequestedAtMs, r.cancelReason, i.retryOfRunId, r.errorCode, r.errorSummary,
 lower(hex(r.historyDigest)) AS historyDigest, lower(hex(r.digest)) AS digest
 FROM RunIdentities AS i
-JOIN RunRecords AS r ON r.runKey = i.runKey AND r.kind = 0;
+JOIN RunRecords AS r ON r.recordKey = i.runKey << 8;
 CREATE VIEW RunHistory AS
 SELECT
 i.runId, e.sequence,
@@ -282,5 +283,6 @@ json_extract(
 json_extract('["runtime","operator","executor"]', '$[' || e.actorType || ']') AS actorType,
 e.actorId, e.stepNumber, e.attemptEpoch, e.payload, e.createdAtMs
 FROM RunEvents AS e
-JOIN RunIdentities AS i ON i.runKey = e.runKey;
+JOIN RunIdentities AS i ON i.runKey = e.runKey
+ORDER BY i.runKey, e.sequence;
 `;

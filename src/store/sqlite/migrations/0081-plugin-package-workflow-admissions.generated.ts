@@ -25,14 +25,14 @@ plan TEXT NOT NULL CHECK (octet_length(plan) <= 262144),
 receipt TEXT NOT NULL CHECK (octet_length(receipt) <= 262144)
 ) STRICT;
 CREATE TABLE QingLong3PluginPackageWorkflowAdmissionSteps (
-runKey INTEGER NOT NULL REFERENCES QingLong3PluginPackageWorkflowAdmissions (runKey) ON DELETE RESTRICT,
-number INTEGER NOT NULL CHECK (number BETWEEN 1 AND 128),
+recordKey INTEGER PRIMARY KEY,
+runKey INTEGER GENERATED ALWAYS AS (recordKey >> 8) VIRTUAL,
+number INTEGER GENERATED ALWAYS AS (recordKey & 255) VIRTUAL CHECK (number BETWEEN 1 AND 128),
 stepKey TEXT NOT NULL CHECK (octet_length(stepKey) BETWEEN 1 AND 63),
 taskSourceDigest BLOB NOT NULL CHECK (length(taskSourceDigest) = 32),
 needs TEXT NOT NULL CHECK (json_valid(needs) AND octet_length(needs) <= 512),
-stepRunDigest BLOB NOT NULL CHECK (length(stepRunDigest) = 32),
-PRIMARY KEY (runKey, number)
-) STRICT, WITHOUT ROWID;
+stepRunDigest BLOB NOT NULL CHECK (length(stepRunDigest) = 32)
+) STRICT;
 CREATE TABLE AdmissionKeys (
 planId TEXT NOT NULL PRIMARY KEY CHECK (octet_length(planId) BETWEEN 1 AND 36),
 projectId TEXT NOT NULL CHECK (octet_length(projectId) BETWEEN 1 AND 128),
@@ -55,6 +55,15 @@ BEFORE DELETE ON QingLong3PluginPackageWorkflowAdmissions WHEN NOT EXISTS (SELEC
 BEGIN
 SELECT RAISE(ABORT, 'QingLong3PluginPackageWorkflowAdmissions stay');
 END;
+CREATE TRIGGER QingLong3PluginPackageWorkflowAdmissionsGoAfterSteps
+BEFORE DELETE ON QingLong3PluginPackageWorkflowAdmissions
+WHEN EXISTS (
+SELECT 1 FROM QingLong3PluginPackageWorkflowAdmissionSteps
+WHERE recordKey BETWEEN old.runKey << 8 AND old.runKey << 8 | 255
+)
+BEGIN
+SELECT RAISE(ABORT, 'QingLong3PluginPackageWorkflowAdmissions go after their steps');
+END;
 CREATE TRIGGER QingLong3PluginPackageWorkflowAdmissionStepsNeverChange
 BEFORE UPDATE ON QingLong3PluginPackageWorkflowAdmissionSteps
 BEGIN
@@ -68,11 +77,10 @@ END;
 CREATE VIEW StepRuns AS
 SELECT
 i.runId, r.number, l.stepKey, lower(hex(l.taskSourceDigest)) AS taskSourceDigest, l.needs, r.status, r.version,
-r.attemptCount, r.readyAtMs, r.spanStartMs AS dueStartMs, r.spanStartUptimeMs AS dueStartUptimeMs,
-r.spanBootId AS dueBootId, r.spanLengthMs AS dueLengthMs, r.startedAtMs, r.finishedAtMs, r.resultCode,
-r.errorSummary, r.inputRef, r.outputRef, r.updatedAtMs, lower(hex(r.digest)) AS digest
+r.attemptCount, r.readyAtMs, r.dueStartMs, r.dueStartUptimeMs, r.dueBootId, r.dueLengthMs, r.startedAtMs,
+r.finishedAtMs, r.resultCode, r.errorSummary, r.inputRef, r.outputRef, r.updatedAtMs, lower(hex(r.digest)) AS digest
 FROM RunRecords AS r
 JOIN RunIdentities AS i ON i.runKey = r.runKey
-JOIN QingLong3PluginPackageWorkflowAdmissionSteps AS l ON l.runKey = r.runKey AND l.number = r.number
-WHERE r.kind = 1;
+JOIN QingLong3PluginPackageWorkflowAdmissionSteps AS l ON l.recordKey = r.recordKey
+ORDER BY r.recordKey;
 `;

@@ -1,0 +1,205 @@
+// Reads the words of a command line by the table of commands: which command, its arguments, its options, or every mistake
+// at once with the nearest spelling. Pure.
+import type { Mistake } from '../core/errors.ts';
+import { didYouMean, nearestName } from '../core/nearest.ts';
+import type { Command, Input } from './command.ts';
+import {
+  globalOptions,
+  isOptionName,
+  type OptionName,
+  type OptionValues,
+  optionDefinition,
+  optionForm,
+  optionTable,
+  readOptionValue,
+} from './options.ts';
+
+export type Parsed =
+  | { readonly kind: 'command'; readonly command: Command; readonly input: Input }
+  /** Help was asked for; of one command where one was named. */
+  | { readonly kind: 'help'; readonly command: Command | null }
+  | { readonly kind: 'version'; readonly options: OptionValues }
+  /** Nothing was asked for at all. */
+  | { readonly kind: 'nothing' }
+  | {
+      readonly kind: 'mistaken';
+      readonly command: Command | null;
+      readonly isJson: boolean;
+      readonly mistakes: readonly Mistake[];
+    };
+
+type GivenOption = {
+  readonly name: string;
+  /** As it was written, without its value. */
+  readonly form: string;
+  readonly text: string | null;
+};
+type Tokens = { readonly words: readonly string[]; readonly given: readonly GivenOption[] };
+
+/** `environment` stands in for options that are not given. */
+export function parseArguments(
+  argv: readonly string[],
+  table: readonly Command[],
+  environment: (name: string) => string | null,
+): Parsed {
+  const { words, given } = splitTokens(argv);
+  const isGiven = (name: OptionName) => given.some((option) => option.name === name);
+  const found = findCommand(words, table);
+  if (isGiven('help')) {
+    return { kind: 'help', command: found.command };
+  }
+  if (isGiven('version')) {
+    return { kind: 'version', options: readOptions(given, { command: null, environment }).options };
+  }
+  if (argv.length === 0) {
+    return { kind: 'nothing' };
+  }
+  const { options, mistakes } = readOptions(given, { command: found.command, environment });
+  const input = { arguments: found.rest, options };
+  const all = [...found.mistakes, ...(found.command === null ? [] : inputMistakes(found.command, input)), ...mistakes];
+  if (found.command === null || all.length > 0) {
+    return { kind: 'mistaken', command: found.command, isJson: isGiven('json'), mistakes: all };
+  }
+  return { kind: 'command', command: found.command, input };
+}
+
+/** Takes options and their values apart from the words. Which value belongs to an option does not depend on the command. */
+function splitTokens(argv: readonly string[]): Tokens {
+  const words: string[] = [];
+  const given: GivenOption[] = [];
+  for (let index = 0; index < argv.length; index += 1) {
+    const token = argv[index]!;
+    if (token === '--') {
+      words.push(...argv.slice(index + 1));
+      break;
+    }
+    if (token === '-h') {
+      given.push({ name: 'help', form: token, text: null });
+    } else if (!token.startsWith('-') || token === '-') {
+      words.push(token);
+    } else {
+      const [form = '', ...value] = token.split('=');
+      // Only `-h` has one dash: `-json` is told as a mistake, with what was meant.
+      const name = form.startsWith('--') ? form.slice(2) : form;
+      const next = argv[index + 1];
+      const takesNext = value.length === 0 && takesValue(name) && next !== undefined && !next.startsWith('--');
+      given.push({ name, form, text: value.length > 0 ? value.join('=') : takesNext ? next : null });
+      index += takesNext ? 1 : 0;
+    }
+  }
+  return { words, given };
+}
+
+/** A misspelled option takes a value where the one that was meant does: else its value would be a mistake too. */
+function takesValue(name: string): boolean {
+  const meant = isOptionName(name) ? name : nearestName(name, Object.keys(optionTable));
+  return meant !== null && isOptionName(meant) && optionDefinition(meant).kind !== 'flag';
+}
+
+type FoundCommand = {
+  readonly command: Command | null;
+  readonly rest: readonly string[];
+  readonly mistakes: readonly Mistake[];
+};
+
+function findCommand(words: readonly string[], table: readonly Command[]): FoundCommand {
+  const command = table.find((candidate) => candidate.words.every((word, index) => words[index] === word)) ?? null;
+  if (command !== null) {
+    return { command, rest: words.slice(command.words.length), mistakes: [] };
+  }
+  const [first, second] = words;
+  const members = table.filter((candidate) => candidate.words[0] === first && candidate.words.length > 1);
+  if (first === undefined) {
+    return { command, rest: [], mistakes: [mistake('', 'no command was given')] };
+  }
+  if (members.length === 0) {
+    const names = [...new Set(table.map((candidate) => candidate.words[0]!))];
+    return { command, rest: [], mistakes: [mistake(first, `is no command${didYouMean(first, names)}`)] };
+  }
+  const names = members.map((candidate) => candidate.words[1]!);
+  const rule =
+    second === undefined
+      ? `needs one of ${names.join(', ')}`
+      : `has no ${second}${didYouMean(second, names) || `; it has ${names.join(', ')}`}`;
+  return { command, rest: [], mistakes: [mistake(first, rule)] };
+}
+
+function inputMistakes(command: Command, input: Input): readonly Mistake[] {
+  const { words, parameters, requiredOptions = [], check } = command;
+  const { arguments: given, options } = input;
+  const broken = parameters.flatMap(({ name, isRequired, rule }, index) => {
+    const text = given[index];
+    if (text === undefined) {
+      return isRequired ? [mistake(name, 'is missing')] : [];
+    }
+    const broke = rule(text);
+    return broke === null ? [] : [mistake(name, `${broke}, but is ${JSON.stringify(text)}`)];
+  });
+  const surplus = given
+    .slice(parameters.length)
+    .map((text) => mistake(JSON.stringify(text), `is one argument too many for \`${words.join(' ')}\``));
+  const missing = requiredOptions
+    .filter((name) => !Object.hasOwn(options, name))
+    .map((name) => mistake(`--${name}`, `is missing: ${optionForm(name)}`));
+  return [...broken, ...surplus, ...missing, ...(check?.(input) ?? [])];
+}
+
+function readOptions(
+  given: readonly GivenOption[],
+  context: { readonly command: Command | null; readonly environment: (name: string) => string | null },
+): { readonly options: OptionValues; readonly mistakes: readonly Mistake[] } {
+  const { command, environment } = context;
+  const values: Partial<Record<OptionName, unknown>> = {};
+  const mistakes: Mistake[] = [];
+  for (const { name, form, text } of given) {
+    const rule = isOptionName(name) ? misuseOf(name, { command, isTwice: Object.hasOwn(values, name) }) : null;
+    if (!isOptionName(name)) {
+      mistakes.push(mistake(form, `is no option${didYouMeanOption(name, command)}`));
+    } else if (rule !== null) {
+      mistakes.push(mistake(`--${name}`, rule));
+    } else {
+      const reading = readGiven(name, text);
+      values[name] = 'value' in reading ? reading.value : undefined;
+      mistakes.push(...('rule' in reading ? [mistake(`--${name}`, reading.rule)] : []));
+    }
+  }
+  for (const name of globalOptions) {
+    const variable = optionDefinition(name).environment;
+    const text = variable === undefined ? null : environment(variable);
+    // Set but empty is what a shell makes of an unset variable handed on.
+    if (variable !== undefined && text !== null && text !== '' && !Object.hasOwn(values, name)) {
+      const reading = readOptionValue(name, text);
+      values[name] = 'value' in reading ? reading.value : undefined;
+      mistakes.push(...('rule' in reading ? [mistake(`environment variable ${variable}`, reading.rule)] : []));
+    }
+  }
+  return { options: values as OptionValues, mistakes };
+}
+
+function readGiven(name: OptionName, text: string | null): { value: string | number | true } | { rule: string } {
+  const isFlag = optionDefinition(name).kind === 'flag';
+  if (text === null) {
+    return isFlag ? { value: true } : { rule: `needs a value: ${optionForm(name)}` };
+  }
+  return readOptionValue(name, text);
+}
+
+function misuseOf(
+  name: OptionName,
+  { command, isTwice }: { readonly command: Command | null; readonly isTwice: boolean },
+): string | null {
+  if (isTwice) {
+    return 'is given twice';
+  }
+  const isOwn = command === null || globalOptions.includes(name) || command.options.includes(name);
+  return isOwn ? null : `does not belong to ${command.words.join(' ')}`;
+}
+
+function didYouMeanOption(name: string, command: Command | null): string {
+  const nearest = nearestName(name, [...globalOptions, ...(command?.options ?? [])]);
+  return nearest === null ? '' : `; did you mean --${nearest}?`;
+}
+
+function mistake(path: string, rule: string): Mistake {
+  return { file: null, path, line: null, rule };
+}

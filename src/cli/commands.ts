@@ -1,0 +1,196 @@
+// Every command, once: its words, what it takes, one line about it, and where it is done. Parsing, help and dispatch all
+// read this table.
+import type { Mistake } from '../core/errors.ts';
+import { isIdentifier, isPackageName, isResourceId } from '../core/ids.ts';
+import type { Command, Parameter } from './command.ts';
+import type { TextRule } from './options.ts';
+
+const anyText: TextRule = (text) => (text === '' ? 'must not be empty' : null);
+const packageRule: TextRule = (text) =>
+  isPackageName(text) ? null : 'must be a package name: 1 to 63 of a-z, 0-9 and - (see `package list`)';
+const workflowRule: TextRule = (text) => {
+  const [packageName = '', workflowId = '', ...rest] = text.split('/');
+  return isPackageName(packageName) && isResourceId(workflowId) && rest.length === 0
+    ? null
+    : 'must be PACKAGE/WORKFLOW (see `workflow list`)';
+};
+const runRule: TextRule = (text) => (isIdentifier(text) ? null : 'must be the id of a run, or how one begins');
+const stepRule: TextRule = (text) => (isResourceId(text) ? null : 'must be the key of a step (see `runs show`)');
+
+const directory: Parameter = { name: 'DIR', isRequired: true, rule: anyText };
+const packageName: Parameter = { name: 'NAME', isRequired: true, rule: packageRule };
+const workflow: Parameter = { name: 'PKG/WF', isRequired: true, rule: workflowRule };
+const run: Parameter = { name: 'ID', isRequired: true, rule: runRule };
+
+function needs(option: string, argument: string): Mistake {
+  return { file: null, path: option, line: null, rule: `needs ${argument}` };
+}
+
+export const commands: readonly Command[] = [
+  {
+    words: ['run'],
+    parameters: [directory],
+    options: ['workflow', 'key'],
+    summary: 'install the package in DIR if it changed, start its workflow, and follow it to the end',
+    load: async () => (await import('./run-command.ts')).runCommand,
+  },
+  {
+    words: ['serve'],
+    parameters: [],
+    options: ['until-idle'],
+    summary: 'hold the data directory and carry its runs on, until stopped',
+    load: async () => (await import('./serve-command.ts')).serveCommand,
+  },
+  {
+    words: ['package', 'check'],
+    parameters: [directory],
+    options: [],
+    summary: 'check the package in DIR and tell every mistake; nothing is written',
+    load: async () => (await import('./package-commands.ts')).checkCommand,
+  },
+  {
+    words: ['package', 'install'],
+    parameters: [directory],
+    options: [],
+    summary: 'check the package in DIR, copy it, and make its workflows startable',
+    load: async () => (await import('./package-commands.ts')).installCommand,
+  },
+  {
+    words: ['package', 'list'],
+    parameters: [],
+    options: [],
+    summary: 'list the packages',
+    load: async () => (await import('./package-list.ts')).listCommand,
+  },
+  {
+    words: ['package', 'show'],
+    parameters: [packageName],
+    options: [],
+    summary: 'show a package: its generation, state, workflows and tasks',
+    load: async () => (await import('./package-list.ts')).showCommand,
+  },
+  {
+    words: ['package', 'disable'],
+    parameters: [packageName],
+    options: ['reason'],
+    summary: 'let nothing of a package start; what runs finishes',
+    load: async () => (await import('./package-commands.ts')).disableCommand,
+  },
+  {
+    words: ['package', 'enable'],
+    parameters: [packageName],
+    options: ['reason'],
+    summary: 'let a disabled package start again',
+    load: async () => (await import('./package-commands.ts')).enableCommand,
+  },
+  {
+    words: ['package', 'uninstall'],
+    parameters: [packageName],
+    options: ['reason'],
+    summary: 'remove a package; what runs finishes, and its history stays',
+    load: async () => (await import('./package-commands.ts')).uninstallCommand,
+  },
+  {
+    words: ['package', 'quarantine'],
+    parameters: [packageName],
+    options: ['reason'],
+    requiredOptions: ['reason'],
+    summary: 'forbid exactly these bytes of a package for good, and cancel what runs of it',
+    load: async () => (await import('./package-commands.ts')).quarantineCommand,
+  },
+  {
+    words: ['workflow', 'list'],
+    parameters: [],
+    options: [],
+    summary: 'list the workflows of the installed packages',
+    load: async () => (await import('./workflow-commands.ts')).listCommand,
+  },
+  {
+    words: ['workflow', 'start'],
+    parameters: [workflow],
+    options: ['key', 'wait'],
+    summary: 'start a run of a workflow',
+    load: async () => (await import('./workflow-start.ts')).startCommand,
+  },
+  {
+    words: ['workflow', 'plan'],
+    parameters: [workflow],
+    options: ['out'],
+    summary: 'print a plan of one run, to be admitted later; nothing is written',
+    load: async () => (await import('./workflow-commands.ts')).planCommand,
+  },
+  {
+    words: ['workflow', 'admit'],
+    parameters: [{ name: 'FILE', isRequired: true, rule: anyText }],
+    options: [],
+    summary: 'start the run of a plan (- reads it from standard input); the same plan again gives the same receipt',
+    load: async () => (await import('./workflow-admit.ts')).admitCommand,
+  },
+  {
+    words: ['advance'],
+    parameters: [],
+    options: ['page'],
+    summary: 'move at most one page of runs on by one step of their frontier; nothing is started',
+    load: async () => (await import('./workflow-commands.ts')).advanceCommand,
+  },
+  {
+    words: ['runs', 'list'],
+    parameters: [],
+    options: ['status', 'package', 'limit'],
+    summary: 'list runs, the newest first',
+    load: async () => (await import('./runs-list.ts')).listCommand,
+  },
+  {
+    words: ['runs', 'show'],
+    parameters: [run],
+    options: [],
+    summary: 'show a run with its steps and attempts',
+    load: async () => (await import('./runs-show.ts')).showCommand,
+  },
+  {
+    words: ['runs', 'events'],
+    parameters: [run],
+    options: ['follow'],
+    summary: 'print the history of a run',
+    load: async () => (await import('./runs-events.ts')).eventsCommand,
+  },
+  {
+    words: ['runs', 'logs'],
+    parameters: [run, { name: 'STEP', isRequired: false, rule: stepRule }],
+    options: ['attempt', 'tail', 'raw'],
+    check: ({ arguments: [, step], options }) =>
+      options.attempt !== undefined && step === undefined ? [needs('--attempt', 'STEP')] : [],
+    summary: 'print what the commands of a run wrote',
+    load: async () => (await import('./runs-logs.ts')).logsCommand,
+  },
+  {
+    words: ['runs', 'cancel'],
+    parameters: [run],
+    options: [],
+    summary: 'cancel a run: nothing more of it starts, and what runs is stopped',
+    load: async () => (await import('./runs-cancel.ts')).cancelCommand,
+  },
+  {
+    words: ['verify'],
+    parameters: [{ ...run, name: 'RUN', isRequired: false }],
+    options: ['clear'],
+    check: ({ arguments: [runId], options }) =>
+      options.clear !== undefined && runId === undefined ? [needs('--clear', 'RUN')] : [],
+    summary: 'fold the history of one run or of all, compare it with the present; without RUN check the database too',
+    load: async () => (await import('./verify-command.ts')).verifyCommand,
+  },
+  {
+    words: ['doctor'],
+    parameters: [],
+    options: [],
+    summary: 'look at this machine and the data directory: storage, space, clock, damaged runs, holder',
+    load: async () => (await import('./doctor-command.ts')).doctorCommand,
+  },
+  {
+    words: ['version'],
+    parameters: [],
+    options: [],
+    summary: 'show the version of this program, Node.js and SQLite',
+    load: async () => (await import('./version-command.ts')).versionCommand,
+  },
+];

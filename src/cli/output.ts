@@ -1,0 +1,92 @@
+// Where a command's words go: results to stdout, everything else to stderr. Owns the two streams and nothing of what is
+// said. A reader that goes away ends the command quietly, unless it has more to do than to print.
+import type { Writable } from 'node:stream';
+import { type Failure, failureDocument, failureLines } from './failure.ts';
+import { createPaint, describeTerminal, type Paint, type Terminal } from './terminal.ts';
+
+export type Output = {
+  readonly isJson: boolean;
+  /** Of stdout; its size may change. */
+  terminal(): Terminal;
+  readonly paint: Paint;
+  /** Lines of text to stdout. They must be neutralized. */
+  print(...lines: readonly string[]): void;
+  /** One JSON value on one line to stdout. */
+  printJson(value: unknown): void;
+  /** To stdout as it is. */
+  write(bytes: string | Uint8Array): void;
+  /** One line to stderr that is no failure. It must be neutralized. */
+  note(line: string): void;
+  /** Tells a failure on stderr; returns its exit code. */
+  fail(failure: Failure): number;
+  /** Called instead of ending the process when nobody reads stdout any more. */
+  onUnread(listener: () => void): void;
+};
+
+export type OutputStream = Writable & { readonly isTTY?: boolean; readonly columns?: number; readonly rows?: number };
+
+export type OutputOptions = {
+  readonly stdout: OutputStream;
+  readonly stderr: OutputStream;
+  readonly environment: (name: string) => string | null;
+  readonly isJson: boolean;
+  /** Ends the process. */
+  readonly exit: (code: number) => void;
+};
+
+// A terminal may obey C1 controls inside a JSON text too; JSON.stringify escapes only C0.
+const unsafeInJson = /[\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
+
+/** One value as JSON on one line, without anything that a terminal would obey. */
+export function jsonLine(value: unknown): string {
+  const escape = (character: string) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
+  return JSON.stringify(value).replaceAll(unsafeInJson, escape);
+}
+
+export function createOutput({ stdout, stderr, environment, isJson, exit }: OutputOptions): Output {
+  let isUnread = false;
+  let unread = () => exit(0);
+  const onError = (error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EPIPE') {
+      exit(4);
+    } else if (!isUnread) {
+      isUnread = true;
+      unread();
+    }
+  };
+  stdout.on('error', onError);
+  // Without stderr there is nobody left to be told.
+  stderr.on('error', () => {});
+  const terminal = () =>
+    describeTerminal({
+      isTty: stdout.isTTY === true,
+      columns: stdout.columns ?? null,
+      rows: stdout.rows ?? null,
+      environment,
+    });
+  const write = (bytes: string | Uint8Array) => {
+    if (!isUnread) {
+      stdout.write(bytes);
+    }
+  };
+  const note = (line: string) => {
+    stderr.write(`${line}\n`);
+  };
+  return {
+    isJson,
+    terminal,
+    paint: createPaint(terminal()),
+    print: (...lines) => write(lines.map((line) => `${line}\n`).join('')),
+    printJson: (value) => write(`${jsonLine(value)}\n`),
+    write,
+    note,
+    fail(failure) {
+      const lines = isJson ? [jsonLine(failureDocument(failure))] : failureLines(failure);
+      lines.forEach(note);
+      return failure.exitCode;
+    },
+    onUnread(listener) {
+      unread = listener;
+    },
+  };
+}

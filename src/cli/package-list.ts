@@ -1,0 +1,119 @@
+// `package list` and `package show`: what is installed.
+import { type PackageHead, read } from '../protocol/reads.ts';
+import { localProjectId } from '../runtime/settings.ts';
+import { type Cell, formatPairs, formatTable } from './columns.ts';
+import type { Context, Input } from './command.ts';
+import { exitCodes, refusal } from './failure.ts';
+import { withReader } from './session.ts';
+import type { Tone } from './terminal.ts';
+import { formatElapsed, formatTime } from './times.ts';
+
+/** What an operator has to know first: a quarantine stands above every other state. */
+export function packageState({ isQuarantined, lifecycle }: PackageHead): { readonly text: string; readonly tone: Tone } {
+  if (isQuarantined) {
+    return { text: lifecycle.state === 'uninstalled' ? 'uninstalled, quarantined' : 'quarantined', tone: 'red' };
+  }
+  return { text: lifecycle.state, tone: lifecycle.state === 'active' ? 'green' : 'yellow' };
+}
+
+export async function listCommand(context: Context): Promise<number> {
+  const { output, self } = context;
+  const heads = await withReader(context, (reader) => reader.read(read('packages', { projectId: localProjectId })));
+  if (output.isJson) {
+    output.printJson({ packages: heads.map(packageDocument) });
+  } else if (heads.length === 0) {
+    output.note(`no packages; install one: ${self} package install DIR`);
+  } else {
+    const rows = heads.map((head): readonly Cell[] => {
+      const { target, version, installedAtMs } = head.installation;
+      return [
+        target.packageName,
+        version,
+        `${target.generation}`,
+        packageState(head),
+        `${head.revision.workflows.length}`,
+        formatTime(installedAtMs),
+        head.revision.title ?? '',
+      ];
+    });
+    const heading = ['PACKAGE', 'VERSION', 'GENERATION', 'STATE', 'WORKFLOWS', 'INSTALLED', 'TITLE'];
+    output.print(...formatTable(heading, rows, output.paint));
+  }
+  return exitCodes.done;
+}
+
+function packageDocument(head: PackageHead): object {
+  const { installation, lifecycle, publication, revision, isQuarantined } = head;
+  const { target, version, installedAtMs } = installation;
+  return {
+    packageName: target.packageName,
+    version,
+    title: revision.title,
+    generation: target.generation,
+    installationId: target.installationId,
+    lockDigest: target.lockDigest,
+    materializedRevisionDigest: target.materializedRevisionDigest,
+    state: lifecycle.state,
+    reason: lifecycle.reason,
+    isQuarantined,
+    publication: { state: publication.state, version: publication.version, digest: publication.publicationDigest },
+    installedAtMs,
+    workflows: revision.workflows.map(({ id }) => id),
+    tasks: revision.tasks.map(({ id }) => id),
+  };
+}
+
+export async function showCommand(context: Context, input: Input): Promise<number> {
+  const { output, self } = context;
+  const packageName = input.arguments[0]!;
+  const head = await withReader(context, (reader) =>
+    reader.read(read('package', { projectId: localProjectId, packageName })),
+  );
+  if (head === null) {
+    const hint = `see \`${self} package list\``;
+    return output.fail(refusal('not-found', `package ${packageName} is not installed`, hint));
+  }
+  if (output.isJson) {
+    const { workflows, tasks } = head.revision;
+    output.printJson({ ...packageDocument(head), workflows, tasks });
+  } else {
+    output.print(...showPackage(head, output.paint));
+  }
+  return exitCodes.done;
+}
+
+function showPackage(head: PackageHead, paint: Context['output']['paint']): readonly string[] {
+  const { installation, lifecycle, publication, revision } = head;
+  const { target } = installation;
+  const pairs: readonly (readonly [string, Cell | null])[] = [
+    ['package', `${target.packageName} ${installation.version}`],
+    ['title', revision.title],
+    ['state', packageState(head)],
+    ['reason', lifecycle.reason],
+    ['generation', `${target.generation}, installed ${formatTime(installation.installedAtMs)}`],
+    ['published', `${publication.state}, version ${publication.version}`],
+    ['lock digest', target.lockDigest],
+  ];
+  const workflows = revision.workflows.map(({ id, enabled, steps, timeoutMs, title }): readonly Cell[] => [
+    id,
+    enabled ? 'enabled' : { text: 'disabled', tone: 'yellow' },
+    steps.map(({ stepKey, needs }) => (needs.length === 0 ? stepKey : `${stepKey} < ${needs.join(', ')}`)).join('; '),
+    timeoutMs === null ? '' : formatElapsed(timeoutMs),
+    title ?? '',
+  ]);
+  const tasks = revision.tasks.map(({ id, enabled, argv, timeoutMs, retry, title }): readonly Cell[] => [
+    id,
+    enabled ? 'enabled' : { text: 'disabled', tone: 'yellow' },
+    argv.join(' '),
+    formatElapsed(timeoutMs),
+    `${retry.limit}`,
+    title ?? '',
+  ]);
+  return [
+    ...formatPairs(pairs, paint),
+    '',
+    ...formatTable(['WORKFLOW', 'STATE', 'STEPS (step < needs)', 'TIMEOUT', 'TITLE'], workflows, paint),
+    '',
+    ...formatTable(['TASK', 'STATE', 'COMMAND', 'TIMEOUT', 'RETRIES', 'TITLE'], tasks, paint),
+  ];
+}

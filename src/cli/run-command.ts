@@ -1,0 +1,75 @@
+// `run DIR`: from a package directory to the end of a run, in the foreground. And what `workflow start --wait` shares with
+// it: starting a run and following it.
+import path from 'node:path';
+import type { StartRequest } from '../runtime/runtime.ts';
+import type { Verbs } from '../runtime/verbs.ts';
+import type { Context, Input } from './command.ts';
+import { exitCodes, refusal } from './failure.ts';
+import { type Foreground, inForeground } from './foreground.ts';
+import { describeInstall, refusedInstall } from './install-text.ts';
+import { operatorName } from './operator.ts';
+import { watchRun } from './run-watch.ts';
+import { readStart } from './start-text.ts';
+import { chooseWorkflow } from './workflow-choice.ts';
+
+export async function runCommand(context: Context, input: Input): Promise<number> {
+  const directory = path.resolve(input.arguments[0]!);
+  // Before anything is written: which workflow is meant must be clear from what was typed and the package alone.
+  const workflowId = await chooseWorkflow(directory, input.options.workflow ?? null);
+  return await inForeground(context, { command: 'run', mayCreate: true }, async (foreground) => {
+    const packageName = await install(context, foreground.session.verbs, directory);
+    if (packageName === null) {
+      return exitCodes.refused;
+    }
+    if (foreground.interrupts.isPending()) {
+      return exitCodes.interrupted;
+    }
+    return await startAndWatch(context, foreground, {
+      packageName,
+      workflowId,
+      idempotencyKey: input.options.key ?? null,
+    });
+  });
+}
+
+/** Null where it was refused, which is told. */
+async function install(context: Context, verbs: Verbs, directory: string): Promise<string | null> {
+  const { output } = context;
+  const report = await verbs.install({ directory });
+  const refused = refusedInstall(report);
+  if (refused !== null) {
+    output.fail(refused);
+    return null;
+  }
+  if (!output.isJson && report.outcome.kind === 'installed') {
+    output.note(describeInstall(report));
+  }
+  return report.packageName;
+}
+
+/** Starts a run, or takes the one that its key led to, and follows it to its end. */
+export async function startAndWatch(
+  context: Context,
+  foreground: Foreground,
+  request: Omit<StartRequest, 'requestedBy'>,
+): Promise<number> {
+  const { output, self } = context;
+  const { session } = foreground;
+  const outcome = await session.verbs.start({ ...request, requestedBy: operatorName() });
+  const started = readStart(outcome, self);
+  if (started.kind === 'refused') {
+    return output.fail(started.failure);
+  }
+  const { runId, isNew, isPruned } = started;
+  if (isPruned) {
+    const message = `the key ${request.idempotencyKey} led to run ${runId}, whose history was removed since`;
+    return output.fail(refusal('not-found', message, 'use another key for another run'));
+  }
+  if (!isNew && !output.isJson) {
+    output.note(`the key ${request.idempotencyKey} led to run ${runId} already`);
+  }
+  if (session.holder !== null && !output.isJson) {
+    output.note(`carried on by process ${session.holder.pid} (${session.holder.command})`);
+  }
+  return await watchRun(context, foreground, runId);
+}

@@ -1,0 +1,37 @@
+// The run that a person means: its id, or how it begins where that is enough.
+import { EdgeError } from '../core/errors.ts';
+import { read } from '../protocol/reads.ts';
+import type { Reader } from './storage.ts';
+
+/** As many candidates as are told where a beginning is not enough. */
+const candidatesMax = 5;
+
+/** Throws `not-found`, and `invalid` naming the candidates where several runs begin so. */
+export function findRunId(reader: Pick<Reader, 'read'>, text: string): string {
+  if (reader.read(read('isRunKnown', { runId: text }))) {
+    return text;
+  }
+  const runIds = reader.read(read('runIds', { prefix: text, limit: candidatesMax }));
+  const [only] = runIds;
+  if (only === undefined) {
+    throw new EdgeError('not-found', `no run has the id ${text}, or one that begins so`, { hint: 'see `runs list`' });
+  }
+  if (runIds.length > 1) {
+    const some = runIds.length === candidatesMax ? `${runIds.join(', ')}, …` : runIds.join(', ');
+    const rule = `begins the ids of several runs: ${some}`;
+    throw new EdgeError('invalid', `${text} ${rule}`, {
+      hint: 'give more of the id',
+      mistakes: [{ file: null, path: text, line: null, rule }],
+    });
+  }
+  return only;
+}
+
+// UUIDv7: the first 48 bits are milliseconds, the next 12 bits count within one.
+const uuidPattern = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-/;
+const shortLength = 'xxxxxxxx-xxxx-7xxx'.length;
+
+/** As much of an id as tells it from others in practice; commands take that too. */
+export function shortRunId(runId: string): string {
+  return uuidPattern.test(runId) ? runId.slice(0, shortLength) : runId;
+}

@@ -1,0 +1,93 @@
+// How a run is shown while it goes on: as JSON, as plain lines, or as a tree that is drawn in place (tree-view.ts).
+import type { AdmissionEvidence } from '../core/admission.ts';
+import type { RunEvent } from '../core/events.ts';
+import type { RunRows } from '../core/records.ts';
+import { createEventInspector, type RunInspection } from '../runtime/inspection.ts';
+import type { AttemptOutputs } from './attempt-outputs.ts';
+import type { Context } from './command.ts';
+import { describeEvent } from './event-line.ts';
+import type { Excerpt } from './excerpt.ts';
+import { type Line, paintLine } from './line.ts';
+import { displayWidth, padToWidth } from './plain-text.ts';
+import { failureReasons, nextSteps, resultLine } from './result.ts';
+import { formatClock, formatCount } from './times.ts';
+
+export type RunView = {
+  /** After each committed event; `rows` are the records after it, folded from the first one. */
+  event(event: RunEvent, rows: RunRows): void;
+  /** Something to know that is no event. */
+  note(text: string): void;
+  /** The run has ended. */
+  end(inspection: RunInspection): void;
+  /** Shows nothing any more; also without an end. */
+  close(): void;
+};
+
+export type RunViewOptions = {
+  readonly context: Context;
+  readonly evidence: AdmissionEvidence;
+  /** What the package calls a step, by step key. */
+  readonly titles: ReadonlyMap<string, string>;
+  readonly outputs: AttemptOutputs;
+};
+
+/** One object an event, then the result. */
+export function createJsonView({ context, evidence }: Omit<RunViewOptions, 'titles' | 'outputs'>): RunView {
+  const { output } = context;
+  const inspect = createEventInspector(evidence.plan.planId);
+  return {
+    event: (event) => output.printJson(inspect(event)),
+    note: (text) => output.note(text),
+    end: (inspection) => output.printJson({ type: 'result', ...inspection }),
+    close: () => {},
+  };
+}
+
+const endTypes: readonly RunEvent['type'][] = [
+  'attempt.succeeded',
+  'attempt.failed',
+  'attempt.cancelled',
+  'attempt.timed_out',
+  'attempt.lost',
+];
+
+export function isAttemptEnd(event: RunEvent): boolean {
+  return endTypes.includes(event.type);
+}
+
+/** One line an event that matters, and under the end of an attempt what its command wrote. */
+export function createPlainView({ context, evidence, outputs }: RunViewOptions): RunView {
+  const { output } = context;
+  const nameWidth = Math.max('run'.length, ...evidence.plan.steps.map(({ stepKey }) => displayWidth(stepKey)));
+  const indent = `${' '.repeat('12:03:01 '.length)}| `;
+  return {
+    event(event, rows) {
+      const told = describeEvent(event, rows);
+      if (told !== null) {
+        const name = padToWidth(told.subject, nameWidth);
+        output.print(`${formatClock(event.createdAtMs)} ${name}  ${output.paint(told.text, told.tone)}`);
+      }
+      const excerpt = isAttemptEnd(event) && event.attemptId !== null ? outputs.excerpt(event.attemptId) : null;
+      if (excerpt !== null) {
+        output.print(...excerptLines(excerpt).map((line) => `${indent}${line}`));
+      }
+    },
+    note: (text) => output.note(text),
+    end: (inspection) => printEnd(context, inspection),
+    close: () => {},
+  };
+}
+
+/** Says how many lines come before those that are shown. */
+export function excerptLines({ lines, omittedLines }: Excerpt): readonly string[] {
+  return omittedLines === 0 ? lines : [`(${formatCount(omittedLines, 'line')} before)`, ...lines];
+}
+
+/** How the run ended, why, and what to do next. */
+export function printEnd(context: Context, inspection: RunInspection): void {
+  const { output, clock, self } = context;
+  const print = (line: Line) => output.print(paintLine(line, output.paint));
+  failureReasons(inspection).forEach(print);
+  print(resultLine(inspection, clock.observe().wallMs));
+  output.print(...nextSteps(inspection, self).map((line) => output.paint(line, 'dim')));
+}

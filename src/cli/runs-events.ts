@@ -1,0 +1,118 @@
+// `runs events`: the history of a run, one event a line; with `--follow` also what comes.
+import { EdgeError, isEdgeError } from '../core/errors.ts';
+import type { RunEvent } from '../core/events.ts';
+import { limits } from '../core/limits.ts';
+import { isTerminalRun } from '../core/states.ts';
+import { read } from '../protocol/reads.ts';
+import { createEventInspector, type EventInspection } from '../runtime/inspection.ts';
+import type { Context, Input } from './command.ts';
+import { exitCodes } from './failure.ts';
+import { neutralize } from './plain-text.ts';
+import { findRunId } from './run-id.ts';
+import { pause, withReader } from './session.ts';
+import type { Reader } from './storage.ts';
+import { formatTime } from './times.ts';
+
+/** Between two looks where no holder tells of a commit. */
+const lookAgainMs = 1_000;
+
+export async function eventsCommand(context: Context, input: Input): Promise<number> {
+  const { output } = context;
+  return await withReader(context, async (reader) => {
+    const runId = findRunId(reader, input.arguments[0]!);
+    const plan = reader.read(read('plan', { runId }));
+    if (plan === null) {
+      throw new EdgeError('damaged', `run ${runId} has lost its plan`, { hint: `run \`verify ${runId}\`` });
+    }
+    const inspect = createEventInspector(plan.planId);
+    const keys = new Map(plan.steps.map(({ stepRunId, stepKey }) => [stepRunId, stepKey]));
+    const show = (event: RunEvent) => {
+      const inspection = inspect(event);
+      if (output.isJson) {
+        output.printJson(inspection);
+      } else {
+        output.print(eventLine(inspection, keys));
+      }
+    };
+    if (input.options.follow === true) {
+      await follow(context, { reader, runId, show });
+    } else {
+      showPast(reader, { runId, after: 0, show });
+    }
+    return exitCodes.done;
+  });
+}
+
+/** `7  2026-03-01 12:03:01  attempt.failed  merge  {"exitCode":3,…}`: what an event does not say is left out. */
+function eventLine(event: EventInspection, keys: ReadonlyMap<string, string>): string {
+  const known = Object.fromEntries(Object.entries(event.payload).filter(([, value]) => value !== null));
+  const payload = Object.keys(known).length === 0 ? '' : JSON.stringify(known);
+  const step = event.stepRunId === null ? '' : (keys.get(event.stepRunId) ?? event.stepRunId);
+  const parts = [
+    `${event.sequence}`.padStart(4),
+    formatTime(event.createdAtMs),
+    event.type.padEnd('workflow.cancel_requested'.length),
+    step,
+    payload,
+  ];
+  return neutralize(parts.filter((part) => part !== '').join('  '));
+}
+
+type Watched = { readonly reader: Reader; readonly runId: string; readonly show: (event: RunEvent) => void };
+
+/** Returns the sequence number of the last event there is. */
+function showPast(reader: Reader, watched: Omit<Watched, 'reader'> & { readonly after: number }): number {
+  const { runId, show } = watched;
+  for (let last = watched.after; ; ) {
+    const page = reader.read(read('events', { runId, after: last, limit: limits.pageMax }));
+    page.forEach(show);
+    last = page.at(-1)?.sequence ?? last;
+    if (page.length < limits.pageMax) {
+      return last;
+    }
+  }
+}
+
+/** Through the holder, which tells of every commit; without one, by looking again: the next may come any time. */
+async function follow(context: Context, { reader, runId, show }: Watched): Promise<void> {
+  let last = 0;
+  const note = (event: RunEvent) => {
+    last = event.sequence;
+    show(event);
+  };
+  for (;;) {
+    await followHolder(context, { runId, after: last, show: note });
+    last = showPast(reader, { runId, after: last, show: note });
+    if (hasEnded(reader, runId, last)) {
+      return;
+    }
+    await pause(context, lookAgainMs);
+  }
+}
+
+async function followHolder(
+  context: Context,
+  { runId, after, show }: Omit<Watched, 'reader'> & { readonly after: number },
+): Promise<void> {
+  const holder = await context.storage.readHolder(context.data);
+  if (holder === null || holder.socket === null) {
+    return;
+  }
+  const { createSocketClient } = await import('../http/client.ts');
+  try {
+    for await (const event of createSocketClient({ socketPath: holder.socket }).follow({ runId, after })) {
+      show(event);
+    }
+  } catch (error) {
+    // It went away, or is only coming: what is durable is read all the same.
+    if (!isEdgeError(error) || error.code !== 'unavailable') {
+      throw error;
+    }
+  }
+}
+
+function hasEnded(reader: Reader, runId: string, last: number): boolean {
+  const rows = reader.read(read('run', { runId }));
+  const isAside = reader.read(read('setAside', { runId })) !== null;
+  return rows === null || isAside || (isTerminalRun(rows.run.status) && rows.run.eventSequence === last);
+}

@@ -1,0 +1,74 @@
+// `runs list`: the newest runs, those set aside included.
+import { limits } from '../core/limits.ts';
+import { type RunSummary, read } from '../protocol/reads.ts';
+import { inspectRunRecord } from '../runtime/inspection.ts';
+import { type Cell, formatTable } from './columns.ts';
+import type { Context, Input } from './command.ts';
+import { exitCodes } from './failure.ts';
+import { shortRunId } from './run-id.ts';
+import { withReader } from './session.ts';
+import { describeRun, elapsedOf } from './step-state.ts';
+import type { Reader } from './storage.ts';
+import { formatTime } from './times.ts';
+
+const limitDefault = 20;
+
+/** Below this, ids are shortened: the rest of the table needs the room. */
+const wideColumnsMin = 120;
+
+export async function listCommand(context: Context, input: Input): Promise<number> {
+  const { output, clock, self } = context;
+  const runs = await withReader(context, (reader) => readRuns(reader, input.options));
+  if (output.isJson) {
+    output.printJson({ runs: runs.map(runDocument) });
+  } else if (runs.length === 0) {
+    output.note(`no runs; start one: ${self} run DIR, or ${self} workflow start PKG/WF`);
+  } else {
+    const { isTty, columns } = output.terminal();
+    const isShort = isTty && columns < wideColumnsMin;
+    const rows = runs.map((summary) => runRow(summary, { isShort, nowMs: clock.observe().wallMs }));
+    output.print(...formatTable(['RUN', 'STATUS', 'WORKFLOW', 'STARTED', 'TOOK', ''], rows, output.paint));
+  }
+  return exitCodes.done;
+}
+
+function readRuns(reader: Reader, options: Input['options']): readonly RunSummary[] {
+  const { status = null, package: packageName = null, limit: countMax = limitDefault } = options;
+  const runs: RunSummary[] = [];
+  for (;;) {
+    const limit = Math.min(limits.pageMax, countMax - runs.length);
+    const beforeRunId = runs.at(-1)?.runId ?? null;
+    const page = reader.read(read('runs', { limit, beforeRunId, status, packageName }));
+    runs.push(...page);
+    if (page.length < limit || runs.length === countMax) {
+      return runs;
+    }
+  }
+}
+
+/** A run whose record cannot be believed has only its id and what was found. */
+function runDocument({ run, runId, setAside }: RunSummary): object {
+  const found = setAside === null ? null : { code: setAside.code, summary: setAside.summary, atMs: setAside.atMs };
+  return run === null ? { id: runId, status: null, setAside: found } : { ...inspectRunRecord(run), setAside: found };
+}
+
+function runRow(
+  { run, runId, setAside }: RunSummary,
+  { isShort, nowMs }: { readonly isShort: boolean; readonly nowMs: number },
+): readonly Cell[] {
+  const id = isShort ? shortRunId(runId) : runId;
+  const aside: Cell = setAside === null ? '' : { text: `set aside: ${setAside.summary}`, tone: 'red' };
+  if (run === null) {
+    const damaged: Cell = { text: 'damaged', tone: 'red' };
+    return [id, damaged, '', '', '', setAside === null ? 'see `verify`' : aside];
+  }
+  const { word, tone } = describeRun(run);
+  return [
+    id,
+    { text: setAside === null ? word : `${word}?`, tone },
+    `${run.packageName}/${run.workflowId}`,
+    formatTime(run.startedAtMs),
+    elapsedOf(run, nowMs) ?? '',
+    aside,
+  ];
+}

@@ -1,0 +1,91 @@
+// `runs show`: one run as it is now, with its steps and attempts.
+import { EdgeError } from '../core/errors.ts';
+import { type Reads, read } from '../protocol/reads.ts';
+import { inspectRun, type RunInspection } from '../runtime/inspection.ts';
+import { type Cell, formatPairs, formatTable } from './columns.ts';
+import type { Context, Input } from './command.ts';
+import { exitCodes } from './failure.ts';
+import { paintLine } from './line.ts';
+import { nextSteps } from './result.ts';
+import { findRunId } from './run-id.ts';
+import { withReader } from './session.ts';
+import { attemptWord, describeRun, elapsedOf } from './step-state.ts';
+import type { Reader } from './storage.ts';
+import { glyphsOf } from './terminal.ts';
+import { formatBytes, formatTime } from './times.ts';
+import { treeRows } from './tree.ts';
+
+type SetAside = Reads['setAside']['rows'];
+
+export async function showCommand(context: Context, input: Input): Promise<number> {
+  const { output } = context;
+  const { inspection, setAside } = await withReader(context, (reader) => {
+    const runId = findRunId(reader, input.arguments[0]!);
+    return { inspection: readInspection(reader, runId), setAside: reader.read(read('setAside', { runId })) };
+  });
+  if (output.isJson) {
+    output.printJson(inspection);
+  } else {
+    output.print(...showRun(context, inspection, setAside));
+  }
+  return exitCodes.done;
+}
+
+/** Throws `damaged` where the run's evidence is. */
+export function readInspection(reader: Reader, runId: string): RunInspection {
+  const rows = reader.read(read('wholeRun', { runId }));
+  const admission = reader.read(read('admissionOfRun', { runId }));
+  if (rows === null || admission === null) {
+    throw new EdgeError('damaged', `run ${runId} has lost its ${rows === null ? 'records' : 'admission'}`, {
+      hint: `run \`verify ${runId}\``,
+    });
+  }
+  return inspectRun(rows, admission);
+}
+
+function showRun(context: Context, inspection: RunInspection, setAside: SetAside): readonly string[] {
+  const { output, clock, self } = context;
+  const { paint } = output;
+  const { run } = inspection;
+  const nowMs = clock.observe().wallMs;
+  const { word, tone } = describeRun(run);
+  const took = run.finishedAtMs === null ? `for ${elapsedOf(run, nowMs)} so far` : `took ${elapsedOf(run, nowMs)}`;
+  const pairs: readonly (readonly [string, Cell | null])[] = [
+    ['run', run.id],
+    ['workflow', `${run.packageName}/${run.workflowId}, generation ${run.generation}`],
+    ['status', { text: word, tone }],
+    ['set aside', setAside === null ? null : { text: `${setAside.summary} (see \`verify ${run.id}\`)`, tone: 'red' }],
+    ['why', run.status === 'succeeded' ? null : run.errorSummary],
+    ['started', `${formatTime(run.startedAtMs)} by ${run.requestedBy}, ${took}`],
+    ['cancelled', run.cancelRequestedAtMs === null ? null : `${formatTime(run.cancelRequestedAtMs)} (${run.cancelReason})`],
+    ['key', run.idempotencyKey],
+    ['retry of', run.retryOfRunId],
+  ];
+  const options = { nowMs, glyphs: glyphsOf(output.terminal()), lastLines: new Map(), titles: new Map() };
+  const attempts = attemptRows(inspection, nowMs);
+  const heading = ['STEP', 'ATTEMPT', 'STATE', 'STARTED', 'TOOK', 'EXIT', 'OUTPUT', 'WHY'];
+  return [
+    ...formatPairs(pairs, paint),
+    '',
+    ...treeRows(inspection, options).map(({ line }) => paintLine(line, paint)),
+    ...(attempts.length === 0 ? [] : ['', ...formatTable(heading, attempts, paint)]),
+    ...nextSteps(inspection, self)
+      .slice(0, 1)
+      .flatMap((line) => ['', paint(line, 'dim')]),
+  ];
+}
+
+function attemptRows({ steps }: RunInspection, nowMs: number): readonly (readonly Cell[])[] {
+  return steps.flatMap(({ stepKey, attempts }) =>
+    attempts.map((attempt, index): readonly Cell[] => [
+      stepKey,
+      `${index + 1}`,
+      attemptWord(attempt.status),
+      attempt.startedAtMs === null ? '' : formatTime(attempt.startedAtMs),
+      elapsedOf(attempt, nowMs) ?? '',
+      attempt.signal ?? (attempt.exitCode === null ? '' : `${attempt.exitCode}`),
+      attempt.outputBytes === null ? '' : `${formatBytes(attempt.outputBytes)}${attempt.outputTruncated ? ', cut' : ''}`,
+      attempt.errorSummary ?? '',
+    ]),
+  );
+}

@@ -1,0 +1,207 @@
+// How a command reaches a data directory: through the process that holds it, else by holding it for a moment itself; and
+// for reading beside anyone. Owns the choice, and the short wait while one holder goes and another comes.
+import path from 'node:path';
+import { isEdgeError } from '../core/errors.ts';
+import { limits } from '../core/limits.ts';
+import type { Holder as HoldingEngine } from '../http/holder.ts';
+import type { Engine, EngineOptions } from '../runtime/engine.ts';
+import { describeError } from '../runtime/log.ts';
+import { runDirectoryOf } from '../runtime/run-directory.ts';
+import type { Verbs } from '../runtime/verbs.ts';
+import type { ReadPort } from '../runtime/verification.ts';
+import type { Context } from './command.ts';
+import type { Holder, OpenStoreOptions, Reader } from './storage.ts';
+
+export type Session = {
+  readonly verbs: Verbs;
+  readonly reads: ReadPort;
+  /** The process that the verbs reach; null where it is this one. */
+  readonly holder: Holder | null;
+  /** Null where another process holds the directory. */
+  readonly engine: Engine | null;
+  /** Where running attempts are. */
+  readonly runDirectory: string;
+  /** Lets go of the directory; commands that run are left to whoever holds it next. */
+  close(): Promise<void>;
+};
+
+export type SessionOptions = {
+  /** What this process says that it is while it holds the directory. */
+  readonly command: string;
+  /** Whether to make the directory where it is missing; else that is `not-found`. */
+  readonly mayCreate: boolean;
+  /** Whether to carry runs on while this process holds the directory, reachable by others through its socket. */
+  readonly drives: boolean;
+  readonly onOutput: EngineOptions['onOutput'];
+  readonly log: (line: string) => void;
+};
+
+/** Between two looks at a directory that somebody is leaving or entering. */
+const lookAgainMs = 100;
+
+/** Opens whichever way there is. Throws `busy` naming the holder where it cannot be reached for 5 s. */
+export async function openSession(context: Context, options: SessionOptions): Promise<Session> {
+  if (!options.mayCreate) {
+    (await context.storage.openReader({ data: context.data })).close();
+  }
+  const open = async () => (await openRemote(context)) ?? (await openOwn(context, options));
+  return await openPatiently(context, open, async () => true);
+}
+
+/** Tries again for 5 s while the directory is busy and that is worth it. */
+async function openPatiently<T>(
+  context: Context,
+  open: () => Promise<T>,
+  isWorthWaiting: () => Promise<boolean>,
+): Promise<T> {
+  const triesUntilMs = context.clock.observe().uptimeMs + limits.turnRetryMsMax;
+  for (;;) {
+    try {
+      return await open();
+    } catch (error) {
+      const isBusy = isEdgeError(error) && error.code === 'busy';
+      if (!isBusy || context.clock.observe().uptimeMs >= triesUntilMs || !(await isWorthWaiting())) {
+        throw error;
+      }
+    }
+    await pause(context, lookAgainMs);
+  }
+}
+
+export function pause({ alarm, clock }: Pick<Context, 'alarm' | 'clock'>, delayMs: number): Promise<void> {
+  return new Promise((resolve) => {
+    alarm.set(clock.observe().uptimeMs + delayMs, resolve);
+  });
+}
+
+/** Null where nobody holds the directory, or nobody that can be reached. */
+async function openRemote(context: Context): Promise<Session | null> {
+  const holder = await context.storage.readHolder(context.data);
+  if (holder === null || holder.socket === null || !(await isReachable(holder.socket))) {
+    return null;
+  }
+  const { createSocketClient } = await import('../http/client.ts');
+  const reader = await context.storage.openReader({ data: context.data });
+  return {
+    verbs: createSocketClient({ socketPath: holder.socket }),
+    reads: readPortOf(reader),
+    holder,
+    engine: null,
+    runDirectory: path.dirname(holder.socket),
+    close: async () => reader.close(),
+  };
+}
+
+/** Whether a holder answers and means to stay. Throws `unavailable` where this user may not ask it. */
+async function isReachable(socketPath: string): Promise<boolean> {
+  const { readDocument, sendRequest } = await import('../http/wire.ts');
+  const patienceMs = limits.turnRetryMsMax;
+  const request = { socketPath, target: '/v1/health', body: null, lookUp: null, patienceMs, signal: null };
+  try {
+    const health = await readDocument(await sendRequest(request), null);
+    return (health as { readonly phase?: unknown }).phase !== 'closing';
+  } catch (error) {
+    const code = isEdgeError(error) && error.cause instanceof Error && 'code' in error.cause ? error.cause.code : null;
+    if (code === 'EACCES' || code === 'EPERM') {
+      throw error;
+    }
+    return false;
+  }
+}
+
+/**
+ * Holds the directory, carries its runs on, and is reached by others through its socket. Throws `busy` naming who holds
+ * it: at once where that process means to stay, after 5 s where it is a short command that only records something.
+ */
+export async function openHolding(context: Context, options: HoldingOptions): Promise<HoldingEngine> {
+  const isShort = async () => (await context.storage.readHolder(context.data))?.socket === null;
+  return await openPatiently(context, () => openHoldingOnce(context, options), isShort);
+}
+
+type HoldingOptions = Pick<SessionOptions, 'command' | 'onOutput' | 'log'>;
+
+async function openHoldingOnce(
+  context: Context,
+  { command, onOutput, log }: HoldingOptions,
+): Promise<HoldingEngine> {
+  const { openHolder } = await import('../http/holder.ts');
+  return await openHolder({
+    ...engineOptions(context, { onOutput, log }),
+    drives: true,
+    command,
+    openStore: (ports, identity) => openStore(context, { ...identity, log })(ports),
+  });
+}
+
+async function openOwn(context: Context, options: SessionOptions): Promise<Session> {
+  const engine = options.drives ? await openHoldingOnce(context, options) : await openShortly(context, options);
+  const { store, verbs, runDirectory } = engine;
+  return { verbs, reads: store, holder: null, engine, runDirectory, close: () => engine.close('detach') };
+}
+
+async function openShortly(context: Context, { command, onOutput, log }: SessionOptions): Promise<Engine> {
+  const { openEngine } = await import('../runtime/engine.ts');
+  return await openEngine({
+    ...engineOptions(context, { onOutput, log }),
+    drives: false,
+    openStore: openStore(context, { command, socket: null, log }),
+  });
+}
+
+function engineOptions({ data, runDirectory }: Context, { onOutput, log }: Pick<SessionOptions, 'onOutput' | 'log'>) {
+  return { data, runDirectory, handlers: {}, onOutput, log, shell: null };
+}
+
+function openStore(
+  { storage, data, profile, durability }: Context,
+  { command, socket, log }: Pick<OpenStoreOptions, 'command' | 'socket'> & Pick<SessionOptions, 'log'>,
+) {
+  return storage.openStore({ data, profile, durability, command, socket, report: reportTo(log) });
+}
+
+/** What nobody waits for goes to the log; a database that is lost ends the process: recovery starts from what is durable. */
+function reportTo(log: (line: string) => void): OpenStoreOptions['report'] {
+  return {
+    failed: log,
+    closedForGood(error) {
+      log(describeError(error));
+      process.exit(4);
+    },
+  };
+}
+
+export function readPortOf(reader: Reader): ReadPort {
+  return { read: async (request) => reader.read(request) };
+}
+
+/** Reads for the length of one piece of work. */
+export async function withReader<T>(context: Context, work: (reader: Reader) => T | Promise<T>): Promise<T> {
+  const reader = await context.storage.openReader({ data: context.data });
+  try {
+    return await work(reader);
+  } finally {
+    reader.close();
+  }
+}
+
+/** Where the attempts of a directory run: with its holder, else where this command would put them. */
+export function runDirectoryFor(context: Context, holder: Holder | null): string {
+  const socket = context.runDirectory === null ? (holder?.socket ?? null) : null;
+  return socket === null ? runDirectoryOf(context.data, context.runDirectory) : path.dirname(socket);
+}
+
+/** A short command: recorded by the holder, or by this process where there is none. */
+export async function withVerbs<T>(
+  context: Context,
+  options: Pick<SessionOptions, 'command' | 'mayCreate'>,
+  work: (session: Session) => Promise<T>,
+): Promise<T> {
+  const log = (line: string) => context.output.note(`qinglong-edge: ${line}`);
+  const session = await openSession(context, { ...options, drives: false, onOutput: null, log });
+  try {
+    return await work(session);
+  } finally {
+    await session.close();
+  }
+}
+

@@ -1,0 +1,41 @@
+// What starting and admitting say: the run, or the refusal; and the document for programs.
+import type { AdmitOutcome, StartOutcome } from '../protocol/admit.ts';
+import { type Failure, refusal } from './failure.ts';
+
+export type Started =
+  | { readonly kind: 'run'; readonly runId: string; readonly isNew: boolean; readonly isPruned: boolean }
+  | { readonly kind: 'refused'; readonly failure: Failure };
+
+/** `self` is how this program is called. */
+export function readStart(outcome: StartOutcome, self: string): Started {
+  switch (outcome.kind) {
+    case 'created':
+    case 'existing':
+      return { kind: 'run', runId: outcome.receipt.runId, isNew: outcome.kind === 'created', isPruned: false };
+    case 'existing-pruned':
+      return { kind: 'run', runId: outcome.runId, isNew: false, isPruned: true };
+    case 'conflict':
+      return refused('conflict', outcome.reason, 'use another key, or make the plan again');
+    case 'not-allowed':
+      return refused('not-allowed', outcome.reason, `see \`${self} package list\``);
+    case 'not-found':
+      return refused('not-found', outcome.reason, `see \`${self} workflow list\``);
+  }
+}
+
+function refused(code: 'conflict' | 'not-allowed' | 'not-found', message: string, hint: string): Started {
+  return { kind: 'refused', failure: refusal(code, message, hint) };
+}
+
+/** Null for what is told as a failure. */
+export function startDocument(outcome: AdmitOutcome | StartOutcome): object | null {
+  switch (outcome.kind) {
+    case 'created':
+    case 'existing':
+      return { outcome: outcome.kind, receipt: outcome.receipt };
+    case 'existing-pruned':
+      return { outcome: 'existing', pruned: true, runId: outcome.runId, receiptDigest: outcome.receiptDigest };
+    default:
+      return null;
+  }
+}

@@ -1,0 +1,76 @@
+// How the state of a run or step is said to people: one word, one glyph, one tone. Honest about what is unknown. Pure.
+import type { AttemptStatus, RunStatus, StepStatus } from '../core/states.ts';
+import type { StepInspection } from '../runtime/inspection.ts';
+import { neutralize } from './plain-text.ts';
+import type { StateGlyph, Tone } from './terminal.ts';
+import { formatElapsed } from './times.ts';
+
+export type StateText = { readonly word: string; readonly glyph: StateGlyph; readonly tone: Tone | null };
+
+const stepTexts: Readonly<Record<StepStatus, StateText>> = {
+  pending: { word: 'waiting', glyph: 'waiting', tone: 'dim' },
+  ready: { word: 'ready', glyph: 'ready', tone: null },
+  waiting_approval: { word: 'waiting for approval', glyph: 'ready', tone: 'yellow' },
+  running: { word: 'running', glyph: 'running', tone: 'cyan' },
+  succeeded: { word: 'succeeded', glyph: 'succeeded', tone: 'green' },
+  failed: { word: 'failed', glyph: 'failed', tone: 'red' },
+  skipped: { word: 'skipped', glyph: 'skipped', tone: 'dim' },
+  cancelled: { word: 'cancelled', glyph: 'cancelled', tone: 'yellow' },
+  timed_out: { word: 'timed out', glyph: 'failed', tone: 'red' },
+  lost: { word: 'lost', glyph: 'unknown', tone: 'yellow' },
+};
+
+const attemptWords: Readonly<Record<AttemptStatus, string>> = {
+  claimed: 'about to start',
+  // The start is durable; whether the command began is not known yet.
+  starting: 'starting',
+  running: 'running',
+  succeeded: 'succeeded',
+  failed: 'failed',
+  cancelled: 'cancelled',
+  timed_out: 'timed out',
+  lost: 'lost: nobody can say what became of it',
+};
+
+/** `nowMs` is wall time; a run that is being cancelled says of its running steps that they are stopping. */
+export function describeStep(
+  step: Pick<StepInspection, 'status' | 'dueAtMs'>,
+  context: { readonly nowMs: number; readonly isCancelling: boolean },
+): StateText {
+  const state = stepTexts[step.status];
+  if (step.status === 'ready' && step.dueAtMs !== null && step.dueAtMs > context.nowMs) {
+    return { word: `retry in ${formatElapsed(step.dueAtMs - context.nowMs)}`, glyph: 'ready', tone: 'yellow' };
+  }
+  return step.status === 'running' && context.isCancelling ? { ...state, word: 'stopping', tone: 'yellow' } : state;
+}
+
+export function describeRun(run: {
+  readonly status: RunStatus;
+  readonly cancelRequestedAtMs: number | null;
+}): StateText {
+  return run.status === 'running' && run.cancelRequestedAtMs !== null
+    ? { word: 'cancelling', glyph: 'running', tone: 'yellow' }
+    : stepTexts[run.status];
+}
+
+export function attemptWord(status: AttemptStatus): string {
+  return attemptWords[status];
+}
+
+/** How long a run, step or attempt took or has taken so far; null where it has not started. */
+export function elapsedOf(
+  record: { readonly startedAtMs: number | null; readonly finishedAtMs: number | null },
+  nowMs: number,
+): string | null {
+  return record.startedAtMs === null ? null : formatElapsed((record.finishedAtMs ?? nowMs) - record.startedAtMs);
+}
+
+/** Why a step ended as it did, where there is something to say. */
+export function reasonOf(step: Pick<StepInspection, 'status' | 'errorSummary' | 'resultCode'>): string | null {
+  const isPlain = step.status === 'succeeded' || step.status === 'running' || step.status === 'pending';
+  return isPlain ? null : neutralizeOrNull(step.errorSummary ?? step.resultCode?.replaceAll('_', ' ') ?? null);
+}
+
+function neutralizeOrNull(text: string | null): string | null {
+  return text === null ? null : neutralize(text);
+}

@@ -1,0 +1,50 @@
+// What the commands need of a database adapter, handed in by main.ts: no other file of the command line names one.
+import type { EdgeError } from '../core/errors.ts';
+import type { ReadName, ReadRequest, Reads } from '../protocol/reads.ts';
+import type { StorePorts } from '../runtime/engine.ts';
+import type { Store, StoreInfo } from '../store/store.ts';
+
+/** Who says that it holds a data directory. */
+export type Holder = {
+  readonly pid: number;
+  readonly socket: string | null;
+  readonly startedAtMs: number;
+  readonly command: string;
+};
+
+export type IntegrityReport = { readonly problems: readonly string[]; readonly isComplete: boolean };
+
+export type Reader = {
+  readonly info: StoreInfo;
+  /** At the time of opening. */
+  readonly holder: Holder | null;
+  read<N extends ReadName>(request: ReadRequest<N>): Reads[N]['rows'];
+  checkIntegrity(): IntegrityReport;
+  close(): void;
+};
+
+export type OpenStoreOptions = {
+  readonly data: string;
+  readonly profile: 'edge' | 'standalone' | null;
+  readonly durability: string | null;
+  /** What the holder says that it is, such as `serve`. */
+  readonly command: string;
+  readonly socket: string | null;
+  readonly report: {
+    /** Something failed that nobody waits for. */
+    failed(line: string): void;
+    /** After an unknown outcome the database could not be had back: nothing works any more. */
+    closedForGood(error: EdgeError): void;
+  };
+};
+
+export type Storage = {
+  /** Takes the holder lock; makes the directory where it is missing. Throws `busy` naming the holder. */
+  openStore(options: OpenStoreOptions): (ports: StorePorts) => Promise<Store>;
+  /** Reads beside any holder. Throws `not-found` without a data directory. */
+  openReader(options: { readonly data: string }): Promise<Reader>;
+  /** Null where nobody holds the directory, or where there is none. */
+  readHolder(data: string): Promise<Holder | null>;
+  /** A real write, its sync and a read-back in a scratch file. Null where that works, else what failed. */
+  tryDurability(options: { readonly data: string; readonly durability: string }): Promise<Error | null>;
+};

@@ -1,0 +1,43 @@
+// `workflow start`: a run of an installed workflow.
+import type { Context, Input } from './command.ts';
+import { exitCodes } from './failure.ts';
+import { inForeground } from './foreground.ts';
+import { operatorName } from './operator.ts';
+import { startAndWatch } from './run-command.ts';
+import { type Session, withVerbs } from './session.ts';
+import { readStart, startDocument } from './start-text.ts';
+
+export async function startCommand(context: Context, input: Input): Promise<number> {
+  const [packageName = '', workflowId = ''] = input.arguments[0]!.split('/');
+  const request = { packageName, workflowId, idempotencyKey: input.options.key ?? null };
+  if (input.options.wait === true) {
+    // Without a holder nothing would move while it waits: it carries the run on itself.
+    const options = { command: 'workflow start', mayCreate: false };
+    return await inForeground(context, options, (foreground) => startAndWatch(context, foreground, request));
+  }
+  return await withVerbs(context, { command: 'workflow start', mayCreate: false }, async (session) => {
+    const outcome = await session.verbs.start({ ...request, requestedBy: operatorName() });
+    const started = readStart(outcome, context.self);
+    if (started.kind === 'refused') {
+      return context.output.fail(started.failure);
+    }
+    if (context.output.isJson) {
+      context.output.printJson({ runId: started.runId, ...startDocument(outcome) });
+    } else {
+      tellStart(context, session, started);
+    }
+    return exitCodes.done;
+  });
+}
+
+function tellStart(
+  { output, self }: Context,
+  session: Session,
+  { runId, isNew }: { readonly runId: string; readonly isNew: boolean },
+): void {
+  output.print(runId);
+  const what = isNew ? 'started' : 'the key led to this run already';
+  const next =
+    session.holder === null ? `nobody holds the directory: ${self} serve --until-idle carries it on` : `see \`${self} runs show ${runId}\``;
+  output.note(`${what}; ${next}`);
+}

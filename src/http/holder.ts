@@ -1,0 +1,78 @@
+// A long holder of a data directory: the engine, and the socket through which other commands reach it. Owns their
+// order. The socket opens as soon as the lock is held, before the runs are taken over: who asks in between waits.
+import path from 'node:path';
+import { EdgeError } from '../core/errors.ts';
+import { buildInfo } from '../runtime/build-info.generated.ts';
+import { type Engine, type EngineOptions, openEngine, type StorePorts } from '../runtime/engine.ts';
+import { runDirectoryOf } from '../runtime/run-directory.ts';
+import type { Verbs } from '../runtime/verbs.ts';
+import type { Store } from '../store/store.ts';
+import { type SocketServer, serveSocket } from './server.ts';
+
+/** What holder.json says of the holder. */
+export type HolderIdentity = { readonly command: string; readonly socket: string };
+
+export type HolderOptions = Omit<EngineOptions, 'openStore'> & {
+  /** What this process runs, such as `serve`. */
+  readonly command: string;
+  /** Opens the store of `data` under its holder lock, with this identity in holder.json. */
+  readonly openStore: (ports: StorePorts, identity: HolderIdentity) => Promise<Store>;
+};
+
+export type Holder = Engine & { readonly socketPath: string };
+
+/** Throws what opening the store, the engine or the socket throws; nothing is left then. */
+export async function openHolder(options: HolderOptions): Promise<Holder> {
+  const { command } = options;
+  const socketPath = path.join(runDirectoryOf(options.data, options.runDirectory), 'sock');
+  const opening = Promise.withResolvers<Verbs>();
+  // Nobody may ever ask.
+  opening.promise.catch(() => {});
+  let phase: 'opening' | 'open' | 'closing' = 'opening';
+  let server: SocketServer | null = null;
+  const describe = () => ({ phase, pid: process.pid, command, version: buildInfo.version });
+  const openStore = async (ports: StorePorts): Promise<Store> => {
+    const store = await options.openStore(ports, { command, socket: socketPath });
+    try {
+      const verbs = verbsOf(opening.promise);
+      server = await serveSocket({ socketPath, verbs, describe, ...ports, log: options.log });
+      return store;
+    } catch (error) {
+      await store.close();
+      throw error;
+    }
+  };
+  try {
+    const engine = await openEngine({ ...options, openStore });
+    opening.resolve(engine.verbs);
+    phase = 'open';
+    const close = async (onStop: 'stop' | 'detach') => {
+      phase = 'closing';
+      // First, so that nobody is promised what this process no longer does.
+      await server?.close();
+      await engine.close(onStop);
+    };
+    return { ...engine, socketPath, close };
+  } catch (error) {
+    opening.reject(new EdgeError('unavailable', 'the holder did not start', { cause: error, hint: 'see its log' }));
+    await (server as SocketServer | null)?.close();
+    throw error;
+  }
+}
+
+/** The verbs of an engine that may still be opening. */
+function verbsOf(opening: Promise<Verbs>): Verbs {
+  return {
+    install: async (request) => (await opening).install(request),
+    changeLifecycle: async (request) => (await opening).changeLifecycle(request),
+    quarantine: async (request) => (await opening).quarantine(request),
+    start: async (request) => (await opening).start(request),
+    admit: async (request) => (await opening).admit(request),
+    advance: async (request) => (await opening).advance(request),
+    cancel: async (request) => (await opening).cancel(request),
+    clearSetAside: async (request) => (await opening).clearSetAside(request),
+    follow: async function* (request) {
+      yield* (await opening).follow(request);
+    },
+  };
+}

@@ -1,0 +1,105 @@
+// Entry `qinglong-edge`: the library. Runs workflows inside the embedder's process; gives no way to write rows.
+import { resolve } from 'node:path';
+import { EdgeError } from './core/errors.ts';
+import type { RunEvent } from './core/events.ts';
+import type { Handlers } from './executor/handlers.ts';
+import { openHolder } from './http/holder.ts';
+import type { StartOutcome } from './protocol/admit.ts';
+import type { CancelOutcome } from './protocol/cancel.ts';
+import { read } from './protocol/reads.ts';
+import { inspectRun, type RunInspection } from './runtime/inspection.ts';
+import { describeError, type Log } from './runtime/log.ts';
+import type { Profile } from './runtime/settings.ts';
+import type { AdvanceReport, InstallReport } from './runtime/verbs.ts';
+import { openSqliteStore } from './sqlite.ts';
+
+export type OpenOptions = {
+  /** The data directory; made where it is missing. */
+  readonly data: string;
+  /** Fixed when the directory is made; `edge` by default. */
+  readonly profile?: Profile;
+  readonly durability?: 'delete-extra' | 'delete-full' | 'wal-full';
+  /** Memory-backed where possible; below /run by default. */
+  readonly runDirectory?: string;
+  /** In-process handlers by `package/task`; a task without one runs its command. */
+  readonly handlers?: Handlers;
+  /** Attempts that may run at the same time; the profile's number by default (edge 1, standalone 4). */
+  readonly concurrencyMax?: number;
+  /** Where the runtime's own lines go; nowhere by default. */
+  readonly log?: Log;
+};
+
+export type EdgeRuntime = {
+  /** Installs the package in a directory. Throws `invalid` with every mistake in it; then nothing was installed. */
+  install(directory: string): Promise<InstallReport>;
+  /** Starts a run, or answers with the one that the idempotency key led to. */
+  start(request: {
+    readonly packageName: string;
+    readonly workflowId: string;
+    readonly idempotencyKey?: string;
+    readonly requestedBy?: string;
+  }): Promise<StartOutcome>;
+  /** A run as it is now. Throws `not-found`, and `damaged` where its evidence is. */
+  run(runId: string): Promise<RunInspection>;
+  /** Committed events after a sequence number, and those to come until the run has ended. */
+  events(runId: string, after?: number): AsyncIterable<RunEvent>;
+  cancel(runId: string, requestedBy?: string): Promise<CancelOutcome>;
+  /** One bounded page of frontier passes; the runtime does this by itself, and it is for what was missed. */
+  advance(limit?: number): Promise<AdvanceReport>;
+  /** Ends the runtime. `stop` ends what runs and records that; `detach` leaves commands to whoever opens it next. */
+  close(onStop?: 'stop' | 'detach'): Promise<void>;
+};
+
+/**
+ * Opens a data directory, takes over what an earlier process left running, and carries its runs on until `close`.
+ * Throws `busy` naming the process that holds it, `invalid` for another profile than the directory's, `damaged`.
+ */
+export async function openRuntime(options: OpenOptions): Promise<EdgeRuntime> {
+  const log = options.log ?? (() => {});
+  const data = resolve(options.data);
+  const holder = await openHolder({
+    data,
+    runDirectory: options.runDirectory ?? null,
+    handlers: options.handlers ?? {},
+    concurrencyMax: options.concurrencyMax ?? null,
+    drives: true,
+    log,
+    onOutput: null,
+    shell: null,
+    command: 'library',
+    openStore: async (ports, holder) =>
+      openSqliteStore({
+        data,
+        profile: options.profile ?? null,
+        durability: options.durability ?? null,
+        ...holder,
+        ...ports,
+        report: {
+          failed: (operation, error) => log(`${operation?.name ?? 'turn'} failed: ${describeError(error)}`),
+          closedForGood: (error) => log(describeError(error)),
+        },
+      }),
+  });
+  const { verbs, store } = holder;
+  return {
+    install: (directory) => verbs.install({ directory }),
+    start: ({ packageName, workflowId, idempotencyKey = null, requestedBy = 'library' }) =>
+      verbs.start({ packageName, workflowId, idempotencyKey, requestedBy }),
+    run: async (runId) => {
+      const rows = await store.read(read('wholeRun', { runId }));
+      const admission = await store.read(read('admissionOfRun', { runId }));
+      if (rows === null || admission === null) {
+        throw new EdgeError('not-found', `run ${runId} is unknown`, { hint: 'give the id that `start` answered with' });
+      }
+      return inspectRun(rows, admission);
+    },
+    events: (runId, after = 0) => verbs.follow({ runId, after }),
+    cancel: (runId, requestedBy = 'library') => verbs.cancel({ runId, requestedBy }),
+    advance: (limit = 64) => verbs.advance({ limit }),
+    close: (onStop = 'stop') => holder.close(onStop),
+  };
+}
+
+export { EdgeError, isEdgeError } from './core/errors.ts';
+export type { Handler, HandlerContext, Handlers } from './executor/handlers.ts';
+export type { AdvanceReport, InstallReport, RunEvent, RunInspection };
