@@ -10,9 +10,12 @@ const latePackages = ['yaml', 'croner'];
 const requests = /\b(?:require|import)\(\s*["'`]([^"'`]+)["'`]/g;
 
 /** Modules that are asked for outside of Node, by esbuild's record and by the text itself. */
-export function findForeignImports({ entry, bytes, metafile }: Bundle): string[] {
-  const isAllowed = (name: string) => name.startsWith('node:') || (name === 'pg' && entry.output.includes('postgres'));
-  const asked = [...Buffer.from(bytes).toString().matchAll(requests)].map(([, name]) => name ?? '');
+export function findForeignImports({ entry, bytes, code, metafile }: Bundle): string[] {
+  const isPart = (name: string) => entry.isProgram && /^\.\/[\w-]+\.js$/.test(name);
+  const isAllowed = (name: string) =>
+    name.startsWith('node:') || isPart(name) || (name === 'pg' && entry.output.includes('postgres'));
+  const texts = [...code, Buffer.from(bytes).toString('latin1')];
+  const asked = texts.flatMap((text) => [...text.matchAll(requests)].map(([, name]) => name ?? ''));
   const foreign = new Set([...listExternals(metafile), ...asked].filter((name) => !isAllowed(name)));
   return [...foreign].map((name) => `${entry.output} imports ${name}`);
 }

@@ -1,16 +1,12 @@
-// Generates what the SQLite store embeds: the migrations' text, and the catalog that they make of an empty database.
-import { DatabaseSync } from 'node:sqlite';
+// Generates what the SQLite store embeds: the migrations' text, and the digest of the schema that they make.
 import { sha256 } from '../src/core/hash.ts';
-import { type Catalog, describeCatalog, packSql } from '../src/store/sqlite/catalog.ts';
+import { digestSchema, packSql, withSchema } from '../src/store/sqlite/catalog.ts';
 import { type GeneratedFile, generatedHeader, templateLiteral } from './generated-file.ts';
 import { listFiles, readText } from './project.ts';
 
 const storeFolder = 'src/store/sqlite';
 
 type Migration = { readonly id: string; readonly sha256: string; readonly sql: string };
-
-// Of the 400 lines of a file, room for its head and for values that the formatter puts on a line of their own.
-const catalogLinesMax = 340;
 
 /** The migrations under schema/sqlite, sorted by file name. `sha256` is that of the file as it is, for `sha256sum`. */
 export function readMigrations(root: string): Migration[] {
@@ -43,61 +39,12 @@ ${rows.join('')}];
   return [...texts, { path: `${storeFolder}/migrations.generated.ts`, text: list }];
 }
 
-/** The catalog after all migrations, in as many modules as their length demands. */
-export function generateCatalog(root: string): GeneratedFile[] {
-  const parts = splitCatalog(buildCatalog(readMigrations(root)));
-  const header = generatedHeader('the schema that schema/sqlite/*.sql makes');
-  const modules = parts.map((part, index) => ({
-    path: `${storeFolder}/catalog/part-${index + 1}.generated.ts`,
-    text: `${header}import type { Catalog } from '../catalog.ts';\n
-export const part: Catalog = {\n${part.map(([name, facts]) => printObject(name, facts)).join('')}};\n`,
-  }));
-  const imports = parts.map(
-    (_part, index) => `import { part as part${index + 1} } from './catalog/part-${index + 1}.generated.ts';\n`,
-  );
-  const spreads = parts.map((_part, index) => `...part${index + 1}`).join(', ');
-  const whole = `${header}import type { Catalog } from './catalog.ts';
-${imports.join('')}
-/** What every object of the database has to be after the last migration. */
-export const catalog: Catalog = { ${spreads} };
+/** The digest of the schema after all migrations. */
+export function generateSchemaDigest(root: string): GeneratedFile[] {
+  const schemaDigest = withSchema(readMigrations(root), digestSchema);
+  const text = `${generatedHeader('the schema that schema/sqlite/*.sql makes')}
+/** Of every object of the database after the last migration: see catalog.ts. */
+export const schemaDigest = '${schemaDigest}';
 `;
-  return [...modules, { path: `${storeFolder}/catalog.generated.ts`, text: whole }];
-}
-
-function buildCatalog(migrations: readonly Migration[]): Catalog {
-  const db = new DatabaseSync(':memory:');
-  try {
-    for (const { sql } of migrations) {
-      db.exec(sql);
-    }
-    return describeCatalog(db);
-  } finally {
-    db.close();
-  }
-}
-
-type CatalogEntry = [name: string, facts: Catalog[string]];
-
-function splitCatalog(catalog: Catalog): CatalogEntry[][] {
-  const parts: CatalogEntry[][] = [];
-  let lines = 0;
-  for (const entry of Object.entries(catalog)) {
-    const entryLines = Object.keys(entry[1]).length + 2;
-    const part = parts.at(-1);
-    if (part === undefined || lines + entryLines > catalogLinesMax) {
-      parts.push([entry]);
-      lines = entryLines;
-    } else {
-      part.push(entry);
-      lines += entryLines;
-    }
-  }
-  return parts;
-}
-
-function printObject(name: string, facts: Catalog[string]): string {
-  const lines = Object.entries(facts).map(
-    ([fact, value]) => `    ${JSON.stringify(fact)}: ${JSON.stringify(value)},\n`,
-  );
-  return `  ${JSON.stringify(name)}: {\n${lines.join('')}  },\n`;
+  return [{ path: `${storeFolder}/schema-digest.generated.ts`, text }];
 }

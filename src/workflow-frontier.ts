@@ -1,4 +1,5 @@
 // Entry `qinglong-edge/workflow-frontier`: the pure frontier contract.
-export { aggregateStatus, decideFrontier, type FrontierDecision } from './core/frontier.ts';
+
 export { evolve, foldEvents } from './core/evolve.ts';
+export { aggregateStatus, decideFrontier, type FrontierDecision } from './core/frontier.ts';
 export type { Run, RunAttempt, RunRows, StepRun } from './core/records.ts';

@@ -1,6 +1,6 @@
--- Attempts, in the order of commits; an attempt is admitted in one epoch of one step, and its row is the ledger entry of
--- that admission. A step leads to its latest attempt, each attempt to the one before it of its step: no index is written,
--- and the attempts that many runs begin at the same time share their pages.
+-- Attempts, in the order of commits; an attempt is admitted in one epoch of one step, and its row is the ledger entry
+-- of that admission. A step leads to its latest attempt, each attempt to the one before it of its step: no index is
+-- written, and the attempts that many runs begin at the same time share their pages.
 CREATE TABLE RunAttempts (
   attemptKey INTEGER PRIMARY KEY,
   previousKey INTEGER,

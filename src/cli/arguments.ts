@@ -1,5 +1,5 @@
-// Reads the words of a command line by the table of commands: which command, its arguments, its options, or every mistake
-// at once with the nearest spelling. Pure.
+// Reads the words of a command line by the table of commands: which command, its arguments, its options, or every
+// mistake at once with the nearest spelling. Pure.
 import type { Mistake } from '../core/errors.ts';
 import { didYouMean, nearestName } from '../core/nearest.ts';
 import type { Command, Input } from './command.ts';
@@ -63,7 +63,10 @@ export function parseArguments(
   return { kind: 'command', command: found.command, input };
 }
 
-/** Takes options and their values apart from the words. Which value belongs to an option does not depend on the command. */
+/**
+ * Takes options and their values apart from the words. Which value belongs to an option does not depend on the
+ * command.
+ */
 function splitTokens(argv: readonly string[]): Tokens {
   const words: string[] = [];
   const given: GivenOption[] = [];

@@ -1,5 +1,5 @@
-// What the commands of a run wrote, for whoever watches it: of attempts that ended in this process what it collected, of
-// others what was kept, of running ones the last line so far. Keeps the end of each only.
+// What the commands of a run wrote, for whoever watches it: of attempts that ended in this process what it collected,
+// of others what was kept, of running ones the last line so far. Keeps the end of each only.
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { attemptDirectory } from '../executor/attempt-files.ts';
@@ -17,8 +17,10 @@ export type AttemptOutputs = {
   collect(attempt: { readonly attemptId: string; readonly output: Uint8Array }): void;
   /** The end of what an attempt wrote that has ended; null where nobody kept it. */
   excerpt(attemptId: string): Excerpt | null;
-  /** The last line of an attempt, ended or running; null where there is none. */
-  lastLine(attemptId: string): string | null;
+  /** The last line of an attempt that has ended; null where nobody kept it. */
+  endLine(attemptId: string): string | null;
+  /** The last line so far of one that runs; null where there is none. */
+  liveLine(attemptId: string): string | null;
 };
 
 /** `runDirectory` answers null where nothing runs that can be read. */
@@ -40,10 +42,10 @@ export function createAttemptOutputs(places: {
   return {
     collect: ({ attemptId, output }) => void note(attemptId, output),
     excerpt: (attemptId) => find(attemptId)?.excerpt ?? null,
-    lastLine(attemptId) {
+    endLine: (attemptId) => find(attemptId)?.lastLine ?? null,
+    liveLine(attemptId) {
       const runDirectory = places.runDirectory();
-      const live = collected.has(attemptId) || runDirectory === null ? null : readLiveTail(runDirectory, attemptId);
-      return live === null || live.length === 0 ? (find(attemptId)?.lastLine ?? null) : lastLineOf(live);
+      return runDirectory === null ? null : lastLineOf(readLiveTail(runDirectory, attemptId));
     },
   };
 }
@@ -61,13 +63,20 @@ export function readKept(data: string, attemptId: string): Uint8Array | null {
 export function readLiveTail(runDirectory: string, attemptId: string): Uint8Array {
   const directory = attemptDirectory(runDirectory, attemptId);
   const { outputBytes } = measureOutput(directory, attemptId, 0);
-  return readLive(directory, { attemptId, from: Math.max(0, outputBytes - tailBytesMax) });
+  return readLive(directory, { attemptId, from: Math.max(0, outputBytes - tailBytesMax) }).bytes;
 }
 
+export type LiveOutput = {
+  readonly bytes: Uint8Array;
+  /** Dropped already in between: an attempt keeps the first and the last part. */
+  readonly omittedBytes: number;
+};
+
 /** What a running command has written from an offset on, as far as it is still there. */
-export function readLive(directory: string, place: { readonly attemptId: string; readonly from: number }): Uint8Array {
+export function readLive(directory: string, place: { readonly attemptId: string; readonly from: number }): LiveOutput {
   const { attemptId, from } = place;
   const pieces: Uint8Array[] = [];
+  let omittedBytes = 0;
   // Not beyond what is there now: a command may write faster than this reads.
   const { outputBytes } = measureOutput(directory, attemptId, 0);
   for (let offset = from; offset < outputBytes; ) {
@@ -76,7 +85,8 @@ export function readLive(directory: string, place: { readonly attemptId: string;
       break;
     }
     pieces.push(piece.bytes);
+    omittedBytes += piece.offset - offset;
     offset = piece.nextOffset;
   }
-  return Buffer.concat(pieces);
+  return { bytes: Buffer.concat(pieces), omittedBytes };
 }

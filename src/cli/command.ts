@@ -45,7 +45,9 @@ export type Context = {
   readonly durability: string | null;
   /** How this program is called again for the same directory: in what a command says to do next. */
   readonly self: string;
-  /** Sees what an interrupt of the terminal, or whoever manages the process, asks for. Returns how to stop listening. */
+  /**
+   * Sees what an interrupt of the terminal, or whoever manages the process, asks for. Returns how to stop listening.
+   */
   onSignal(listener: (signal: NodeJS.Signals) => void): () => void;
 };
 

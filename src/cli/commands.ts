@@ -1,5 +1,5 @@
-// Every command, once: its words, what it takes, one line about it, and where it is done. Parsing, help and dispatch all
-// read this table.
+// Every command, once: its words, what it takes, one line about it, and where it is done. Parsing, help and dispatch
+// all read this table.
 import type { Mistake } from '../core/errors.ts';
 import { isIdentifier, isPackageName, isResourceId } from '../core/ids.ts';
 import type { Command, Parameter } from './command.ts';

@@ -64,7 +64,8 @@ function describeAttemptEnd(event: AttemptEnd, rows: RunRows): EventText {
   const startedAtMs = attempt?.startedAtMs ?? null;
   const took = startedAtMs === null ? '' : ` after ${formatElapsed(event.createdAtMs - startedAtMs)}`;
   const why = errorSummary === null ? '' : `: ${errorSummary}`;
-  const next = stepStatus === 'ready' ? `; again ${stepDue === null ? 'now' : `in ${formatElapsed(stepDue.lengthMs)}`}` : '';
+  const next =
+    stepStatus === 'ready' ? `; again ${stepDue === null ? 'now' : `in ${formatElapsed(stepDue.lengthMs)}`}` : '';
   const tones: Readonly<Record<AttemptEnd['type'], Tone>> = {
     'attempt.succeeded': 'green',
     'attempt.failed': 'red',

@@ -1,5 +1,5 @@
-// What goes wrong, as a command ends with it: one line for people, one object for programs, one exit code. Owns the exit
-// codes that come from no error: refused outcomes and the ends of runs.
+// What goes wrong, as a command ends with it: one line for people, one object for programs, one exit code. Owns the
+// exit codes that come from no error: refused outcomes and the ends of runs.
 import { errorTable, isEdgeError, type Mistake } from '../core/errors.ts';
 import type { RunStatus } from '../core/states.ts';
 import { neutralize } from './plain-text.ts';
@@ -14,7 +14,9 @@ export type Failure = {
 
 export const exitCodes = { done: 0, usage: 2, refused: 3, damaged: 5, interrupted: 130 } as const;
 
-/** How `run` and `workflow start --wait` end, by the end of their run. 124 and 130 are those of timeout(1) and a shell. */
+/**
+ * How `run` and `workflow start --wait` end, by the end of their run. 124 and 130 are those of timeout(1) and a shell.
+ */
 export const runExitCodes: Readonly<Record<Exclude<RunStatus, 'running'>, number>> = {
   succeeded: 0,
   failed: 1,

@@ -3,6 +3,7 @@
 import { type AttemptOutputs, createAttemptOutputs } from './attempt-outputs.ts';
 import type { Context } from './command.ts';
 import { catchInterrupts, type Interrupts } from './interrupts.ts';
+import { neutralize } from './plain-text.ts';
 import type { RunView } from './run-view.ts';
 import { openSession, type Session } from './session.ts';
 
@@ -26,7 +27,7 @@ export async function inForeground(
     data: context.data,
     runDirectory: () => places.session?.runDirectory ?? null,
   });
-  const note = (line: string) => (places.view ?? context.output).note(`qinglong-edge: ${line}`);
+  const note = (line: string) => (places.view ?? context.output).note(`qinglong-edge: ${neutralize(line)}`);
   // Nobody reads on: the run is carried to its end all the same.
   context.output.onUnread(() => {});
   const session = await openSession(context, { ...options, drives: true, onOutput: outputs.collect, log: note });

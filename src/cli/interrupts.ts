@@ -1,5 +1,5 @@
-// Signals that ask a foreground command to come to an end, kept from the moment it begins until somebody can act on them:
-// one that comes while a run is only being started is not lost.
+// Signals that ask a foreground command to come to an end, kept from the moment it begins until somebody can act on
+// them: one that comes while a run is only being started is not lost.
 import type { Context } from './command.ts';
 
 export type Interrupts = {

@@ -1,6 +1,7 @@
 // Where a command's words go: results to stdout, everything else to stderr. Owns the two streams and nothing of what is
 // said. A reader that goes away ends the command quietly, unless it has more to do than to print.
 import type { Writable } from 'node:stream';
+import { errorTable } from '../core/errors.ts';
 import { type Failure, failureDocument, failureLines } from './failure.ts';
 import { createPaint, describeTerminal, type Paint, type Terminal } from './terminal.ts';
 
@@ -19,6 +20,8 @@ export type Output = {
   note(line: string): void;
   /** Tells a failure on stderr; returns its exit code. */
   fail(failure: Failure): number;
+  /** Resolves when everything has been taken by whoever reads: ending before would cut it off. */
+  flush(): Promise<void>;
   /** Called instead of ending the process when nobody reads stdout any more. */
   onUnread(listener: () => void): void;
 };
@@ -39,16 +42,18 @@ const unsafeInJson = /[\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
 
 /** One value as JSON on one line, without anything that a terminal would obey. */
 export function jsonLine(value: unknown): string {
-  const escape = (character: string) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
-  return JSON.stringify(value).replaceAll(unsafeInJson, escape);
+  const escapeCharacter = (character: string) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
+  return JSON.stringify(value).replaceAll(unsafeInJson, escapeCharacter);
 }
 
 export function createOutput({ stdout, stderr, environment, isJson, exit }: OutputOptions): Output {
   let isUnread = false;
   let unread = () => exit(0);
   const onError = (error: NodeJS.ErrnoException) => {
-    if (error.code !== 'EPIPE') {
-      exit(4);
+    // EIO: the terminal is gone.
+    if (error.code !== 'EPIPE' && error.code !== 'EIO') {
+      note(`qinglong-edge: unavailable: cannot write the answer: ${error.code}`);
+      exit(errorTable.unavailable.exitCode);
     } else if (!isUnread) {
       isUnread = true;
       unread();
@@ -84,6 +89,12 @@ export function createOutput({ stdout, stderr, environment, isJson, exit }: Outp
       const lines = isJson ? [jsonLine(failureDocument(failure))] : failureLines(failure);
       lines.forEach(note);
       return failure.exitCode;
+    },
+    async flush() {
+      for (const stream of [stdout, stderr]) {
+        // A stream that failed answers with its error, which was told before.
+        await new Promise((resolve) => stream.write('', resolve));
+      }
     },
     onUnread(listener) {
       unread = listener;

@@ -1,5 +1,5 @@
-// `package check`, `install`, `disable`, `enable`, `uninstall`, `quarantine`: what changes packages, or says before whether
-// it could.
+// `package check`, `install`, `disable`, `enable`, `uninstall`, `quarantine`: what changes packages, or says before
+// whether it could.
 import path from 'node:path';
 import type { LifecycleOutcome, QuarantineOutcome } from '../protocol/package.ts';
 import type { Context, Handler, Input } from './command.ts';
@@ -11,7 +11,9 @@ import { formatBytes, formatCount } from './times.ts';
 
 export async function checkCommand({ output }: Context, input: Input): Promise<number> {
   const { checkPackage } = await import('../runtime/package-source.ts');
-  const { manifest, files, lockDigest, directory, manifestFile } = await checkPackage(path.resolve(input.arguments[0]!));
+  const { manifest, files, lockDigest, directory, manifestFile } = await checkPackage(
+    path.resolve(input.arguments[0]!),
+  );
   const bytes = files.reduce((sum, { size }) => sum + size, 0);
   const { name, version, tasks, workflows } = manifest;
   if (output.isJson) {

@@ -9,7 +9,10 @@ import type { Tone } from './terminal.ts';
 import { formatElapsed, formatTime } from './times.ts';
 
 /** What an operator has to know first: a quarantine stands above every other state. */
-export function packageState({ isQuarantined, lifecycle }: PackageHead): { readonly text: string; readonly tone: Tone } {
+export function packageState({ isQuarantined, lifecycle }: PackageHead): {
+  readonly text: string;
+  readonly tone: Tone;
+} {
   if (isQuarantined) {
     return { text: lifecycle.state === 'uninstalled' ? 'uninstalled, quarantined' : 'quarantined', tone: 'red' };
   }

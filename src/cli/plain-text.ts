@@ -1,11 +1,14 @@
 // Text that anyone may have written, made safe to print: names, output of commands, paths. Owns neutralizing, display
 // width and cutting to it. Knows nothing of colours.
 
-// C0 and C1 controls, DEL, and what reorders or hides text: bidirectional marks, line separators, zero width.
-const unsafe = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff]/gu;
+// Controls of either set, and what reorders or hides text: bidirectional marks, line separators, zero width.
+const unsafe = /[\p{Cc}\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff]/gu;
 const lineEnds = /[\n\t]/g;
 
 function escapeCharacter(character: string): string {
+  if (character === '\n' || character === '\t') {
+    return character;
+  }
   const code = character.codePointAt(0)!;
   return code < 0x100 ? `\\x${code.toString(16).padStart(2, '0')}` : `\\u${code.toString(16).padStart(4, '0')}`;
 }

@@ -13,7 +13,7 @@ export function failedSteps({ steps }: Pick<RunInspection, 'steps'>): readonly S
 }
 
 /** `failed: blocklist/refresh, 5 steps (3 succeeded, 1 failed, 1 skipped) in 2.3s`. */
-export function resultLine({ run, steps }: RunInspection, nowMs: number): Line {
+export function resultLine({ run, steps }: Pick<RunInspection, 'run' | 'steps'>, nowMs: number): Line {
   const { word, tone } = describeRun(run);
   const isPlain = steps.every(({ status }) => status === 'succeeded');
   const counts = isPlain ? '' : ` (${countStatuses(steps.map(({ status }) => status))})`;
@@ -21,18 +21,14 @@ export function resultLine({ run, steps }: RunInspection, nowMs: number): Line {
     piece(word, tone),
     piece(`: ${run.packageName}/${run.workflowId}, ${formatCount(steps.length, 'step')}${counts}`),
     piece(` in ${elapsedOf(run, nowMs)}`),
-    piece(`  run ${run.id}`, 'dim'),
   ];
 }
 
-/** `step merge failed: exit code 3`, for each; and why the run ended where its steps do not say it. */
-export function failureReasons({ run, steps }: RunInspection): readonly Line[] {
-  const ofSteps = failedSteps({ steps }).map((step) => {
-    const reason = reasonOf(step);
-    return [piece(`step ${step.stepKey} ${step.status.replaceAll('_', ' ')}`), piece(reason === null ? '' : `: ${reason}`)];
-  });
-  const isTold = ofSteps.length > 0 || run.status === 'succeeded' || run.errorSummary === null;
-  return isTold ? ofSteps : [[piece(`the run ended: ${run.errorSummary}`)]];
+/** `step merge failed: exit code 3`. */
+export function failureLine(step: StepInspection): Line {
+  const reason = reasonOf(step);
+  const what = `step ${step.stepKey} ${step.status.replaceAll('_', ' ')}`;
+  return [piece(what, 'red'), piece(reason === null ? '' : `: ${reason}`)];
 }
 
 /** Commands that show more; `self` is how this program is called. */

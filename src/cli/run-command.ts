@@ -1,5 +1,5 @@
-// `run DIR`: from a package directory to the end of a run, in the foreground. And what `workflow start --wait` shares with
-// it: starting a run and following it.
+// `run DIR`: from a package directory to the end of a run, in the foreground. And what `workflow start --wait` shares
+// with it: starting a run and following it.
 import path from 'node:path';
 import type { StartRequest } from '../runtime/runtime.ts';
 import type { Verbs } from '../runtime/verbs.ts';

@@ -7,9 +7,9 @@ import type { AttemptOutputs } from './attempt-outputs.ts';
 import type { Context } from './command.ts';
 import { describeEvent } from './event-line.ts';
 import type { Excerpt } from './excerpt.ts';
-import { type Line, paintLine } from './line.ts';
+import { paintLine } from './line.ts';
 import { displayWidth, padToWidth } from './plain-text.ts';
-import { failureReasons, nextSteps, resultLine } from './result.ts';
+import { failedSteps, failureLine, nextSteps, resultLine } from './result.ts';
 import { formatClock, formatCount } from './times.ts';
 
 export type RunView = {
@@ -73,7 +73,10 @@ export function createPlainView({ context, evidence, outputs }: RunViewOptions):
       }
     },
     note: (text) => output.note(text),
-    end: (inspection) => printEnd(context, inspection),
+    end(inspection) {
+      output.print(...failedSteps(inspection).map((step) => paintLine(failureLine(step), output.paint)));
+      printEnd(context, inspection, { hasId: true });
+    },
     close: () => {},
   };
 }
@@ -83,11 +86,10 @@ export function excerptLines({ lines, omittedLines }: Excerpt): readonly string[
   return omittedLines === 0 ? lines : [`(${formatCount(omittedLines, 'line')} before)`, ...lines];
 }
 
-/** How the run ended, why, and what to do next. */
-export function printEnd(context: Context, inspection: RunInspection): void {
+/** How the run ended and what to do next. */
+export function printEnd(context: Context, inspection: RunInspection, { hasId }: { readonly hasId: boolean }): void {
   const { output, clock, self } = context;
-  const print = (line: Line) => output.print(paintLine(line, output.paint));
-  failureReasons(inspection).forEach(print);
-  print(resultLine(inspection, clock.observe().wallMs));
+  const id = hasId ? output.paint(`  run ${inspection.run.id}`, 'dim') : '';
+  output.print(paintLine(resultLine(inspection, clock.observe().wallMs), output.paint) + id);
   output.print(...nextSteps(inspection, self).map((line) => output.paint(line, 'dim')));
 }

@@ -1,5 +1,5 @@
-// Follows one run to its end and shows it; an interrupt of the terminal cancels it, a second one leaves it alone. Owns the
-// way from events to a view. Knows neither how the run was started nor who carries it on.
+// Follows one run to its end and shows it; an interrupt of the terminal cancels it, a second one leaves it alone.
+// Owns the way from events to a view. Knows neither how the run was started nor who carries it on.
 import type { AdmissionEvidence } from '../core/admission.ts';
 import { EdgeError } from '../core/errors.ts';
 import type { RunEvent } from '../core/events.ts';
@@ -81,7 +81,7 @@ async function showEvents(
     const result = await Promise.race([next, left]);
     if (result === null) {
       // Of a holder's stream this ends the connection; a generator that waits ends with its runtime.
-      void events.return?.();
+      Promise.resolve(events.return?.()).catch(() => {});
       return null;
     }
     if (result.done === true) {
@@ -116,7 +116,11 @@ function cancelOnInterrupt(
 
 async function showEnd(
   context: Context,
-  { session, view, inspection }: { readonly session: Session; readonly view: RunView; readonly inspection: RunInspection },
+  {
+    session,
+    view,
+    inspection,
+  }: { readonly session: Session; readonly view: RunView; readonly inspection: RunInspection },
 ): Promise<number> {
   const { id, status } = inspection.run;
   if (isTerminalRun(status) && status !== 'running') {

@@ -23,7 +23,12 @@ export async function cancelCommand(context: Context, input: Input): Promise<num
     await waitForStops(session, runId);
     const run = (await session.reads.read(read('run', { runId })))?.run ?? null;
     if (output.isJson) {
-      output.printJson({ outcome: outcome.kind, runId, status: run?.status ?? null, cancelReason: run?.cancelReason ?? null });
+      output.printJson({
+        outcome: outcome.kind,
+        runId,
+        status: run?.status ?? null,
+        cancelReason: run?.cancelReason ?? null,
+      });
     } else {
       output.print(`${runId} ${run === null ? 'cancelled' : describeRun(run).word}`);
     }
@@ -34,10 +39,11 @@ export async function cancelCommand(context: Context, input: Input): Promise<num
 /** This process alone stops what it took over: it must stay until those commands are gone, and that is recorded. */
 async function waitForStops({ engine, verbs, reads }: Session, runId: string): Promise<void> {
   const attempts = engine?.runtime.attempts;
+  const after = (await reads.read(read('run', { runId })))?.run.eventSequence ?? 0;
+  // Asked last: from here on a commit wakes what follows, and until here none was needed.
   if (attempts === undefined || attempts.count === 0) {
     return;
   }
-  const after = (await reads.read(read('run', { runId })))?.run.eventSequence ?? 0;
   for await (const _event of verbs.follow({ runId, after })) {
     if (attempts.count === 0) {
       return;

@@ -57,7 +57,10 @@ function showRun(context: Context, inspection: RunInspection, setAside: SetAside
     ['set aside', setAside === null ? null : { text: `${setAside.summary} (see \`verify ${run.id}\`)`, tone: 'red' }],
     ['why', run.status === 'succeeded' ? null : run.errorSummary],
     ['started', `${formatTime(run.startedAtMs)} by ${run.requestedBy}, ${took}`],
-    ['cancelled', run.cancelRequestedAtMs === null ? null : `${formatTime(run.cancelRequestedAtMs)} (${run.cancelReason})`],
+    [
+      'cancelled',
+      run.cancelRequestedAtMs === null ? null : `${formatTime(run.cancelRequestedAtMs)} (${run.cancelReason})`,
+    ],
     ['key', run.idempotencyKey],
     ['retry of', run.retryOfRunId],
   ];
@@ -84,7 +87,9 @@ function attemptRows({ steps }: RunInspection, nowMs: number): readonly (readonl
       attempt.startedAtMs === null ? '' : formatTime(attempt.startedAtMs),
       elapsedOf(attempt, nowMs) ?? '',
       attempt.signal ?? (attempt.exitCode === null ? '' : `${attempt.exitCode}`),
-      attempt.outputBytes === null ? '' : `${formatBytes(attempt.outputBytes)}${attempt.outputTruncated ? ', cut' : ''}`,
+      attempt.outputBytes === null
+        ? ''
+        : `${formatBytes(attempt.outputBytes)}${attempt.outputTruncated ? ', cut' : ''}`,
       attempt.errorSummary ?? '',
     ]),
   );

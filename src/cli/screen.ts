@@ -1,5 +1,5 @@
-// A block of lines at the bottom of a terminal that is drawn again in place. Owns the cursor while it is open, and gives it
-// back. Frames are made by a pure function; each is one write, so that nothing flickers.
+// A block of lines at the bottom of a terminal that is drawn again in place. Owns the cursor while it is open, and
+// gives it back. Frames are made by a pure function; each is one write, so that nothing flickers.
 import { type Line, lineWidth, paintLine } from './line.ts';
 import type { Paint } from './terminal.ts';
 

@@ -2,6 +2,7 @@
 import { buildInfo } from '../runtime/build-info.generated.ts';
 import type { Context, Input } from './command.ts';
 import { exitCodes } from './failure.ts';
+import { neutralize } from './plain-text.ts';
 import { openHolding } from './session.ts';
 import { formatTime } from './times.ts';
 
@@ -11,7 +12,7 @@ export async function serveCommand(context: Context, input: Input): Promise<numb
   output.onUnread(() => {});
   const stopped = Promise.withResolvers<'stopped'>();
   const stopListening = context.onSignal(() => stopped.resolve('stopped'));
-  const log = (line: string) => output.note(`${formatTime(clock.observe().wallMs)} ${line}`);
+  const log = (line: string) => output.note(`${formatTime(clock.observe().wallMs)} ${neutralize(line)}`);
   try {
     const holder = await openHolding(context, { command: 'serve', onOutput: null, log });
     const { profile, durability } = holder.store.info;
@@ -19,10 +20,8 @@ export async function serveCommand(context: Context, input: Input): Promise<numb
     if (output.isJson) {
       output.printJson({ type: 'ready', version: buildInfo.version, ...facts });
     } else {
-      output.print(
-        `qinglong-edge ${buildInfo.version} serves ${facts.data} (${profile}, ${durability}) as process ${facts.pid}; ` +
-          `socket ${facts.socket}`,
-      );
+      const who = `qinglong-edge ${buildInfo.version} (process ${facts.pid})`;
+      output.print(`${who} serves ${facts.data} (${profile}, ${durability}); socket ${facts.socket}`);
     }
     const idle = input.options['until-idle'] === true ? holder.runtime.idle() : null;
     await (idle === null ? stopped.promise : Promise.race([stopped.promise, idle]));
@@ -32,4 +31,3 @@ export async function serveCommand(context: Context, input: Input): Promise<numb
     stopListening();
   }
 }
-

@@ -1,5 +1,5 @@
-// How a command reaches a data directory: through the process that holds it, else by holding it for a moment itself; and
-// for reading beside anyone. Owns the choice, and the short wait while one holder goes and another comes.
+// How a command reaches a data directory: through the process that holds it, else by holding it for a moment itself;
+// and for reading beside anyone. Owns the choice, and the short wait while one holder goes and another comes.
 import path from 'node:path';
 import { isEdgeError } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
@@ -10,6 +10,7 @@ import { runDirectoryOf } from '../runtime/run-directory.ts';
 import type { Verbs } from '../runtime/verbs.ts';
 import type { ReadPort } from '../runtime/verification.ts';
 import type { Context } from './command.ts';
+import { neutralize } from './plain-text.ts';
 import type { Holder, OpenStoreOptions, Reader } from './storage.ts';
 
 export type Session = {
@@ -120,10 +121,7 @@ export async function openHolding(context: Context, options: HoldingOptions): Pr
 
 type HoldingOptions = Pick<SessionOptions, 'command' | 'onOutput' | 'log'>;
 
-async function openHoldingOnce(
-  context: Context,
-  { command, onOutput, log }: HoldingOptions,
-): Promise<HoldingEngine> {
+async function openHoldingOnce(context: Context, { command, onOutput, log }: HoldingOptions): Promise<HoldingEngine> {
   const { openHolder } = await import('../http/holder.ts');
   return await openHolder({
     ...engineOptions(context, { onOutput, log }),
@@ -149,7 +147,7 @@ async function openShortly(context: Context, { command, onOutput, log }: Session
 }
 
 function engineOptions({ data, runDirectory }: Context, { onOutput, log }: Pick<SessionOptions, 'onOutput' | 'log'>) {
-  return { data, runDirectory, handlers: {}, onOutput, log, shell: null };
+  return { data, runDirectory, handlers: {}, onOutput, log, concurrencyMax: null, shell: null };
 }
 
 function openStore(
@@ -159,7 +157,10 @@ function openStore(
   return storage.openStore({ data, profile, durability, command, socket, report: reportTo(log) });
 }
 
-/** What nobody waits for goes to the log; a database that is lost ends the process: recovery starts from what is durable. */
+/**
+ * What nobody waits for goes to the log; a database that is lost ends the process: recovery starts from what is
+ * durable.
+ */
 function reportTo(log: (line: string) => void): OpenStoreOptions['report'] {
   return {
     failed: log,
@@ -196,7 +197,7 @@ export async function withVerbs<T>(
   options: Pick<SessionOptions, 'command' | 'mayCreate'>,
   work: (session: Session) => Promise<T>,
 ): Promise<T> {
-  const log = (line: string) => context.output.note(`qinglong-edge: ${line}`);
+  const log = (line: string) => context.output.note(`qinglong-edge: ${neutralize(line)}`);
   const session = await openSession(context, { ...options, drives: false, onOutput: null, log });
   try {
     return await work(session);
@@ -204,4 +205,3 @@ export async function withVerbs<T>(
     await session.close();
   }
 }
-

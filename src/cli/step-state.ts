@@ -3,7 +3,7 @@ import type { AttemptStatus, RunStatus, StepStatus } from '../core/states.ts';
 import type { StepInspection } from '../runtime/inspection.ts';
 import { neutralize } from './plain-text.ts';
 import type { StateGlyph, Tone } from './terminal.ts';
-import { formatElapsed } from './times.ts';
+import { formatCountdown, formatElapsed } from './times.ts';
 
 export type StateText = { readonly word: string; readonly glyph: StateGlyph; readonly tone: Tone | null };
 
@@ -39,7 +39,7 @@ export function describeStep(
 ): StateText {
   const state = stepTexts[step.status];
   if (step.status === 'ready' && step.dueAtMs !== null && step.dueAtMs > context.nowMs) {
-    return { word: `retry in ${formatElapsed(step.dueAtMs - context.nowMs)}`, glyph: 'ready', tone: 'yellow' };
+    return { word: `retry in ${formatCountdown(step.dueAtMs - context.nowMs)}`, glyph: 'ready', tone: 'yellow' };
   }
   return step.status === 'running' && context.isCancelling ? { ...state, word: 'stopping', tone: 'yellow' } : state;
 }
@@ -63,6 +63,11 @@ export function elapsedOf(
   nowMs: number,
 ): string | null {
   return record.startedAtMs === null ? null : formatElapsed((record.finishedAtMs ?? nowMs) - record.startedAtMs);
+}
+
+/** A step that waits for another attempt shows how long the last one took. */
+export function elapsedOfStep(step: StepInspection, nowMs: number): string | null {
+  return elapsedOf(step.status === 'ready' ? (step.attempts.at(-1) ?? step) : step, nowMs);
 }
 
 /** Why a step ended as it did, where there is something to say. */

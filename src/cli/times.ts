@@ -29,9 +29,12 @@ const MINUTE = 60 * SECOND;
 const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
 
-/** `0.4s`, `12s`, `3m05s`, `2h03m`, `4d02h`: two units at most, never rounded up to the next. */
+/** `42ms`, `1.4s`, `12s`, `3m05s`, `2h03m`, `4d02h`: two units at most, never rounded up to the next. */
 export function formatElapsed(elapsedMs: number): string {
   const ms = Math.max(0, elapsedMs);
+  if (ms < SECOND) {
+    return `${Math.floor(ms)}ms`;
+  }
   if (ms < 10 * SECOND) {
     return `${(Math.floor(ms / 100) / 10).toFixed(1)}s`;
   }
@@ -45,6 +48,12 @@ export function formatElapsed(elapsedMs: number): string {
     return `${Math.floor(ms / HOUR)}h${twoDigits(Math.floor((ms % HOUR) / MINUTE))}m`;
   }
   return `${Math.floor(ms / DAY)}d${twoDigits(Math.floor((ms % DAY) / HOUR))}h`;
+}
+
+/** What is left, in whole seconds, never 0 while anything is: `3s`, `2m10s`. */
+export function formatCountdown(leftMs: number): string {
+  const wholeMs = Math.ceil(Math.max(0, leftMs) / SECOND) * SECOND;
+  return wholeMs < MINUTE ? `${wholeMs / SECOND}s` : formatElapsed(wholeMs);
 }
 
 const units = ['KiB', 'MiB', 'GiB', 'TiB'];

@@ -1,10 +1,12 @@
-// A run as a tree that is drawn in place on a terminal: what runs ticks, what a command writes last stands behind its step.
-// Owns the screen and one alarm, both only while it is open.
+// A run as a tree that is drawn in place on a terminal: what runs ticks, what a command writes last stands behind its
+// step. Owns the screen and one alarm, both only while it is open.
 import type { CancelAlarm } from '../core/ports.ts';
 import type { RunRows } from '../core/records.ts';
 import { inspectRun, type RunInspection, type StepInspection } from '../runtime/inspection.ts';
-import { fitLine, type Line, paintLine, piece } from './line.ts';
-import { failedSteps } from './result.ts';
+import type { AttemptOutputs } from './attempt-outputs.ts';
+import type { Context } from './command.ts';
+import { fitLine, type Line, paintLine } from './line.ts';
+import { failedSteps, failureLine } from './result.ts';
 import { excerptLines, isAttemptEnd, printEnd, type RunView, type RunViewOptions } from './run-view.ts';
 import { createScreen } from './screen.ts';
 import { glyphsOf, type Terminal } from './terminal.ts';
@@ -17,62 +19,28 @@ const drawAfterMs = 50;
 const tickMs = 1_000;
 
 /** Drawn at every burst of events and once a second; at its end it is printed whole, to be scrolled to. */
-export function createTreeView({ context, evidence, titles, outputs }: RunViewOptions): RunView {
-  const { output, clock, alarm } = context;
+export function createTreeView(options: RunViewOptions): RunView {
+  const { context, evidence, titles, outputs } = options;
+  const { output } = context;
   const screen = createScreen({ write: output.write, columns: () => output.terminal().columns, paint: output.paint });
   const restoreCursor = () => screen.close();
   process.on('exit', restoreCursor);
-  const lastLines = new Map<string, string>();
+  const lastLines = createLastLines(outputs);
   let rows: RunRows | null = null;
-  let cancelAlarm: CancelAlarm | null = null;
-  let drawsAtMs = Number.POSITIVE_INFINITY;
 
   const draw = () => {
-    drawsAtMs = Number.POSITIVE_INFINITY;
     // The steps are created one by one; a tree of some of them would jump.
     if (rows !== null && rows.steps.size === evidence.plan.steps.length) {
       const inspection = inspectRun(rows, evidence);
-      noteRunning(inspection.steps);
-      screen.draw(liveLines(inspection, output.terminal()));
+      lastLines.noteRunning(inspection.steps);
+      screen.draw(liveLines(inspection, { ...shown(), terminal: output.terminal() }));
     }
-    drawAfter(tickMs);
+    timer.drawWithin(tickMs);
   };
-  const drawAfter = (delayMs: number) => {
-    const atMs = clock.observe().uptimeMs + delayMs;
-    if (atMs < drawsAtMs) {
-      cancelAlarm?.();
-      drawsAtMs = atMs;
-      cancelAlarm = alarm.set(atMs, draw);
-    }
-  };
-  const noteLastLine = (stepRunId: string, attemptId: string) => {
-    const line = outputs.lastLine(attemptId);
-    if (line !== null) {
-      lastLines.set(stepRunId, line);
-    }
-  };
-  const noteRunning = (steps: readonly StepInspection[]) => {
-    for (const { status, stepRunId, attempts } of steps) {
-      const attempt = attempts.at(-1);
-      if (status === 'running' && attempt !== undefined) {
-        noteLastLine(stepRunId, attempt.id);
-      }
-    }
-  };
-  const viewOf = (inspection: RunInspection, terminal: Terminal) => {
-    const glyphs = glyphsOf(terminal);
-    const options = { nowMs: clock.observe().wallMs, glyphs, lastLines, titles };
-    const fit = { widthMax: terminal.columns - 1, mark: glyphs.cut };
-    const all = treeRows(inspection, options).map((row) => ({ ...row, line: fitLine(row.line, fit) }));
-    return { glyphs, rows: all, head: fitLine(headLine(inspection, options), fit) };
-  };
-  const liveLines = (inspection: RunInspection, terminal: Terminal): readonly Line[] => {
-    const view = viewOf(inspection, terminal);
-    return [view.head, ...fitRows(view.rows, { rowsMax: Math.max(1, terminal.rows - 2), glyphs: view.glyphs })];
-  };
+  const timer = createDrawTimer(context, draw);
+  const shown = () => ({ nowMs: context.clock.observe().wallMs, lastLines: lastLines.lines, titles });
   const close = () => {
-    cancelAlarm?.();
-    cancelAlarm = null;
+    timer.stop();
     screen.close();
     process.off('exit', restoreCursor);
   };
@@ -80,9 +48,12 @@ export function createTreeView({ context, evidence, titles, outputs }: RunViewOp
     event(event, after) {
       rows = after;
       if (isAttemptEnd(event) && event.stepRunId !== null && event.attemptId !== null) {
-        noteLastLine(event.stepRunId, event.attemptId);
+        lastLines.noteEnd(event.stepRunId, event.attemptId);
       }
-      drawAfter(drawAfterMs);
+      if (event.type === 'attempt.started' && event.stepRunId !== null) {
+        lastLines.lines.delete(event.stepRunId);
+      }
+      timer.drawWithin(drawAfterMs);
     },
     note(text) {
       screen.clear();
@@ -91,23 +62,97 @@ export function createTreeView({ context, evidence, titles, outputs }: RunViewOp
     },
     end(inspection) {
       close();
-      const view = viewOf(inspection, output.terminal());
-      const lines = [view.head, ...view.rows.map(({ line }) => line)];
-      output.print(...lines.map((line) => paintLine(line, output.paint)));
-      printFailedOutputs(inspection);
-      printEnd(context, inspection);
+      const lines = wholeTree(inspection, { ...shown(), terminal: output.terminal() });
+      output.print(...[lines.head, ...lines.rows.map(({ line }) => line)].map((line) => paintLine(line, output.paint)));
+      printFailedOutputs(context, { inspection, outputs });
+      // The head of the tree has it.
+      printEnd(context, inspection, { hasId: false });
     },
     close,
   };
+}
 
-  function printFailedOutputs(inspection: RunInspection): void {
-    for (const { stepKey, attempts } of failedSteps(inspection)) {
-      const excerpt = outputs.excerpt(attempts.at(-1)?.id ?? '');
-      if (excerpt !== null && excerpt.lines.length > 0) {
-        output.print('', paintLine([piece(`output of ${stepKey}:`, 'bold')], output.paint));
-        output.print(...excerptLines(excerpt).map((line) => `  ${line}`));
+type Shown = {
+  readonly nowMs: number;
+  readonly lastLines: ReadonlyMap<string, string>;
+  readonly titles: ReadonlyMap<string, string>;
+  readonly terminal: Terminal;
+};
+
+/** Every line fits the width, so that none wraps. */
+function wholeTree(inspection: RunInspection, shown: Shown) {
+  const { terminal } = shown;
+  const glyphs = glyphsOf(terminal);
+  const fit = { widthMax: terminal.columns - 1, mark: glyphs.cut };
+  const rows = treeRows(inspection, { ...shown, glyphs }).map((row) => ({ ...row, line: fitLine(row.line, fit) }));
+  return { glyphs, rows, head: fitLine(headLine(inspection, shown), fit) };
+}
+
+function liveLines(inspection: RunInspection, shown: Shown): readonly Line[] {
+  const { glyphs, rows, head } = wholeTree(inspection, shown);
+  // One line for the head, and one that stays free, so that nothing scrolls.
+  return [head, ...fitRows(rows, { rowsMax: Math.max(1, shown.terminal.rows - 2), glyphs })];
+}
+
+/** The last line of each step's command, by step run. */
+function createLastLines(outputs: AttemptOutputs) {
+  const lines = new Map<string, string>();
+  return {
+    lines,
+    /** What was seen last while it ran may not be the last that it wrote: shown only if that is known. */
+    noteEnd(stepRunId: string, attemptId: string) {
+      const line = outputs.endLine(attemptId);
+      if (line === null) {
+        lines.delete(stepRunId);
+      } else {
+        lines.set(stepRunId, line);
       }
-    }
-    output.print('');
+    },
+    noteRunning(steps: readonly StepInspection[]) {
+      for (const { status, stepRunId, attempts } of steps) {
+        const attempt = attempts.at(-1);
+        const line = status === 'running' && attempt !== undefined ? outputs.liveLine(attempt.id) : null;
+        if (line !== null) {
+          lines.set(stepRunId, line);
+        }
+      }
+    },
+  };
+}
+
+/** One alarm for the nearest drawing that was asked for. */
+function createDrawTimer({ clock, alarm }: Context, draw: () => void) {
+  let cancel: CancelAlarm | null = null;
+  let drawsAtMs = Number.POSITIVE_INFINITY;
+  const ring = () => {
+    drawsAtMs = Number.POSITIVE_INFINITY;
+    draw();
+  };
+  return {
+    drawWithin(delayMs: number) {
+      const atMs = clock.observe().uptimeMs + delayMs;
+      if (atMs < drawsAtMs) {
+        cancel?.();
+        drawsAtMs = atMs;
+        cancel = alarm.set(atMs, ring);
+      }
+    },
+    stop() {
+      cancel?.();
+      drawsAtMs = Number.NEGATIVE_INFINITY;
+    },
+  };
+}
+
+/** Of each step that failed, why, and the end of what its command wrote. */
+function printFailedOutputs(
+  { output }: Context,
+  { inspection, outputs }: { readonly inspection: RunInspection; readonly outputs: AttemptOutputs },
+): void {
+  for (const step of failedSteps(inspection)) {
+    const excerpt = outputs.excerpt(step.attempts.at(-1)?.id ?? '');
+    output.print('', paintLine(failureLine(step), output.paint));
+    output.print(...(excerpt === null ? [] : excerptLines(excerpt)).map((line) => `  ${line}`));
   }
+  output.print('');
 }

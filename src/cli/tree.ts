@@ -1,9 +1,9 @@
-// The steps of a run as a tree: in dependency order, each below the need that it waits for longest. From state to lines;
-// no terminal, no clock, no colour codes.
+// The steps of a run as a tree: in dependency order, each below the need that it waits for longest. From state to
+// lines; no terminal, no clock, no colour codes.
 import type { RunInspection, StepInspection } from '../runtime/inspection.ts';
 import { type Line, type Piece, piece } from './line.ts';
 import { displayWidth, neutralize, padToWidth } from './plain-text.ts';
-import { describeRun, describeStep, elapsedOf, reasonOf, type StateText } from './step-state.ts';
+import { describeRun, describeStep, elapsedOf, elapsedOfStep, reasonOf, type StateText } from './step-state.ts';
 import type { Glyphs } from './terminal.ts';
 
 export type TreeOptions = {
@@ -22,6 +22,8 @@ type PlacedStep = { readonly step: StepInspection; readonly prefix: string; read
 
 /** Deeper levels are drawn at the last: a chain of 128 steps would leave no room for its names. */
 const levelsMax = 10;
+/** Of most words that a step comes to: so that the columns stay where they are while it goes on. */
+const stateWidthMin = 'succeeded'.length;
 
 /** `package/workflow  running  3.1s  run ID`. */
 export function headLine({ run }: Pick<RunInspection, 'run'>, { nowMs }: Pick<TreeOptions, 'nowMs'>): Line {
@@ -41,13 +43,13 @@ export function treeRows(inspection: Pick<RunInspection, 'run' | 'steps'>, optio
   const rows = placeSteps(inspection.steps, options.glyphs).map((placed) => {
     const { step, prefix } = placed;
     const name = `${prefix}${options.glyphs.states[stateOf(step).glyph]} ${step.stepKey}`;
-    return { ...placed, name, state: stateOf(step), elapsed: elapsedOf(step, options.nowMs) ?? '' };
+    return { ...placed, name, state: stateOf(step), elapsed: elapsedOfStep(step, options.nowMs) ?? '' };
   });
   function stateOf(step: StepInspection): StateText {
     return describeStep(step, { nowMs: options.nowMs, isCancelling });
   }
   const nameWidth = Math.max(...rows.map(({ name }) => displayWidth(name)));
-  const stateWidth = Math.max(...rows.map(({ state }) => state.word.length));
+  const stateWidth = Math.max(stateWidthMin, ...rows.map(({ state }) => state.word.length));
   const elapsedWidth = Math.max(...rows.map(({ elapsed }) => elapsed.length));
   return rows.map(({ step, prefix, name, state, elapsed, parentKey }) => {
     const columns: Piece[] = [
@@ -96,7 +98,7 @@ function placeSteps(steps: readonly StepInspection[], glyphs: Glyphs): readonly 
       const isLast = index === siblings.length - 1;
       const isDeep = trunks.length >= levelsMax;
       placed.push({ step, prefix: trunks.join('') + (isLast ? glyphs.lastBranch : glyphs.branch), parentKey });
-      place(step.stepKey, isDeep ? trunks : [...trunks, isLast ? '  ' : glyphs.trunk]);
+      place(step.stepKey, isDeep ? trunks : [...trunks, isLast ? '   ' : glyphs.trunk]);
     });
   };
   place(null, []);

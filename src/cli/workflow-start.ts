@@ -38,6 +38,8 @@ function tellStart(
   output.print(runId);
   const what = isNew ? 'started' : 'the key led to this run already';
   const next =
-    session.holder === null ? `nobody holds the directory: ${self} serve --until-idle carries it on` : `see \`${self} runs show ${runId}\``;
+    session.holder === null
+      ? `nobody holds the directory: ${self} serve --until-idle carries it on`
+      : `see \`${self} runs show ${runId}\``;
   output.note(`${what}; ${next}`);
 }

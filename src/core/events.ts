@@ -1,5 +1,6 @@
 // The facts of a run. An event is append-only; its payload carries everything that the fold needs, and nothing else.
-// An event changes the Run always, and at most one StepRun and one RunAttempt: one that changes a StepRun is a mutation.
+// An event changes the Run always, and at most one StepRun and one RunAttempt: one that changes a StepRun is a
+// mutation.
 import { assert } from './errors.ts';
 import { deriveEventId } from './ids.ts';
 import type { Run, Span } from './records.ts';

@@ -50,8 +50,8 @@ export const limits = {
   operationsPendingMax: 256,
   turnOperationsMax: 64,
   turnWorkMsMax: 20,
-  // What may follow one operation in its turn. A completion has two or three; a quarantine one a running run, and goes on
-  // in the next turn.
+  // What may follow one operation in its turn. A completion has two or three; a quarantine has two a running run, and
+  // goes on in the next turn.
   followMax: 256,
 
   // Attempts of one step, lost and withdrawn ones included: ends a loop that never gets a command started.
@@ -108,6 +108,9 @@ export const limits = {
   // An end that the database did not take (full, busy) is offered again; rarely enough to cost nothing.
   redeliveryMs: 2_000,
 
+  // Linux: PATH_MAX.
+  directoryBytesMax: 4096,
+
   // HTTP. What sun_path of a Unix socket holds, less its NUL.
   socketPathBytesMax: 107,
   // As many as the inbox takes; more are told `busy`, and twice as many are closed without a word.
@@ -129,6 +132,8 @@ export const limits = {
   httpDrainMsMax: 500,
   // A client's own patience: copying a package of 64 MiB to slow flash takes a minute or two.
   httpPatienceMsMax: 300_000,
+  // One event of a stream, as a client takes it: a payload, escaped as JSON at most six times as long, and ids.
+  httpMessageBytesMax: 128 * KIB,
   // The largest answer is a page of 64 outcomes with 128 step ids each: below 512 KiB.
   httpAnswerBytesMax: 2 * MIB,
 

@@ -111,6 +111,7 @@ export function appendPublication(options: {
 }): Publication {
   const { previous, target, state, lifecycleEventDigest, revision, nowMs } = options;
   assert(state !== 'withdrawn' || previous?.state === 'active', 'only an active publication is withdrawn');
+  assert(state !== 'withdrawn' || lifecycleEventDigest !== null, 'a withdrawal is bound to its lifecycle event');
   assert(state !== 'active' || revision !== null, 'an active publication lists the workflows of its revision');
   const workflows = state === 'active' && revision !== null ? revision.workflows : [];
   const contents = {

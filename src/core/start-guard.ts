@@ -37,7 +37,8 @@ export function decideStart(
     installation.target.installationId !== target.installationId ||
     installation.target.lockDigest !== target.lockDigest
   ) {
-    const reason = `package ${name} has generation ${installation.target.generation} now; the plan is for ${target.generation}`;
+    const present = installation.target.generation;
+    const reason = `package ${name} has generation ${present} now; the plan is for ${target.generation}`;
     return { code: 'installation_moved', reason };
   }
   if (installation.state !== 'active') {

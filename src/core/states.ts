@@ -65,7 +65,7 @@ export function hasTransition(machine: Machine, from: string, to: string): boole
   return Object.hasOwn(machine, from) && machine[from]!.includes(to);
 }
 
-/** Whether nothing leaves this state. `lost` of a step is not an end: its step still becomes ready, failed or cancelled. */
+/** Whether nothing leaves this state. `lost` is no end of a step: it still becomes ready, failed or cancelled. */
 export function isTerminal(machine: Machine, status: string): boolean {
   return Object.hasOwn(machine, status) && machine[status]!.length === 0;
 }

@@ -94,7 +94,14 @@ export function readIdentity(directory: string, attemptId: string): Identity | n
   }
   const [pid, startTicks, uptimeMs] = [parseCount(words[0]), parseCount(words[1]), parseUptime(words[3])];
   const [bootId, pumpPid] = [words[2], parseCount(words[4])];
-  if (pid === null || pid <= 1 || startTicks === null || uptimeMs === null || !bootId || pumpPid === null) {
+  if (
+    pid === null ||
+    Math.min(pid, pumpPid ?? 0) <= 1 ||
+    startTicks === null ||
+    uptimeMs === null ||
+    !bootId ||
+    pumpPid === null
+  ) {
     return null;
   }
   return { pid, startTicks, bootId, uptimeMs, pumpPid };

@@ -48,12 +48,12 @@ export class AttemptWatch {
   #isWaitingToSpawn = false;
   #goneAtMs: number | null = null;
   #killAtMs: number | null = null;
-  #isTermSent = false;
   #isForced = false;
   #isPumpDone = false;
   #isOver = false;
   #lookDelayMs: number | null = null;
   #seen: ReadonlySet<string> = new Set();
+  readonly #told = new Set<string>();
   readonly #leftovers = new Set<string>();
   #cancelLook: CancelAlarm | null = null;
   #cancelWatch: (() => void) | null = null;
@@ -245,7 +245,7 @@ export class AttemptWatch {
       nowMs: this.#nowMs(),
       goneAtMs: this.#goneAtMs,
       killAtMs: this.#killAtMs,
-      isTermSent: this.#isTermSent,
+      untoldCount: this.#untold(view).length,
       lookDelayMs: this.#lookDelayMs,
     });
     this.#lookDelayMs = decision.lookDelayMs;
@@ -269,9 +269,8 @@ export class AttemptWatch {
         this.#leftovers.add(processKey(row));
       }
     }
-    if (signal === 'term-others') {
-      this.#isTermSent = true;
-      signalAll(others, 'SIGTERM');
+    if (signal === 'term-untold') {
+      this.#tell(this.#untold({ others }));
       return;
     }
     this.#isForced ||= others.length > 0 || signal === 'kill-everyone';
@@ -284,17 +283,30 @@ export class AttemptWatch {
     }
   }
 
-  #sendTerm(): void {
-    this.#isTermSent = this.#goneAtMs !== null;
-    const { launcher, others } = this.#view();
-    if (launcher !== null) {
-      // One call for the whole group: nothing that it forks meanwhile is missed. Launcher and pump expect it.
-      signalGroup(launcher, 'SIGTERM');
+  #untold({ others }: Pick<SessionView, 'others'>): ProcessRow[] {
+    return others.filter((row) => row.diesOfTerm || !this.#told.has(processKey(row)));
+  }
+
+  #tell(rows: readonly ProcessRow[]): void {
+    signalAll(rows, 'SIGTERM');
+    for (const row of rows) {
+      this.#told.add(processKey(row));
     }
-    signalAll(
-      others.filter((row) => row.groupId !== launcher?.groupId),
-      'SIGTERM',
-    );
+  }
+
+  #sendTerm(): void {
+    const { launcher, others } = this.#view();
+    if (launcher === null) {
+      this.#tell(others);
+      return;
+    }
+    // One call for the whole group, whatever it forks meanwhile. Launcher and pump expect it.
+    signalGroup(launcher, 'SIGTERM');
+    const inGroup = others.filter((row) => row.groupId === launcher.groupId);
+    for (const row of inGroup) {
+      this.#told.add(processKey(row));
+    }
+    this.#tell(others.filter((row) => !inGroup.includes(row)));
   }
 
   #finish(survivorsCount: number): void {

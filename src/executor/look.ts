@@ -2,10 +2,11 @@
 // times and order are decided here and nowhere else.
 //
 // A command that ends by itself: whoever it left in its session has half of the output drain (1 s) undisturbed, then
-// gets TERM, and at the end of the drain (2 s) KILL; then the attempt ends, so that no retry runs beside the
-// leftovers of the try before. A stop: TERM at once (by `stop`), KILL after its grace, and the attempt ends only when
-// nobody is left. KILL spares launcher and pump for half a second, so that the command's true end and its last output
-// are still recorded.
+// gets TERM, and at the end of the drain (2 s) KILL; then the attempt ends, so that no retry runs beside the leftovers
+// of the try before. A stop: TERM at once (by `stop`), KILL after the grace, and the attempt ends only when nobody is
+// left. A process that is just being forked by a shell with a trap loses a TERM: looks repeat it, to those that would
+// have died of it. KILL spares launcher and pump for half a second, so that the command's true end and its last output
+// are recorded.
 import { limits } from '../core/limits.ts';
 
 export type LookInput = {
@@ -20,13 +21,13 @@ export type LookInput = {
   readonly goneAtMs: number | null;
   /** When the grace of a stop ends; null without one. */
   readonly killAtMs: number | null;
-  /** Since the launcher was found gone. */
-  readonly isTermSent: boolean;
+  /** Others that were sent no TERM, or have missed it. */
+  readonly untoldCount: number;
   /** The distance to the look before, for back-off; null before the first. */
   readonly lookDelayMs: number | null;
 };
 
-export type LookSignal = 'term-others' | 'kill-others' | 'kill-everyone' | 'kill-pump';
+export type LookSignal = 'term-untold' | 'kill-others' | 'kill-everyone' | 'kill-pump';
 
 export type LookDecision = {
   readonly signal: LookSignal | null;
@@ -67,12 +68,13 @@ export function decideFirstLook(input: Pick<LookInput, 'hasReceipt' | 'isPumpDon
   return isUsual ? input.nowMs + limits.outputDrainMsMax / 2 : input.nowMs;
 }
 
-function decideWithLauncher({ nowMs, killAtMs, lookDelayMs }: LookInput): LookDecision {
+function decideWithLauncher(input: LookInput): LookDecision {
+  const { nowMs, killAtMs, lookDelayMs } = input;
   if (killAtMs === null) {
     return quiet;
   }
   if (nowMs < killAtMs) {
-    return { ...quiet, nextLookMs: killAtMs };
+    return waitForTerm(input, killAtMs);
   }
   const escalateAtMs = killAtMs + limits.killEscalationMs;
   if (nowMs < escalateAtMs) {
@@ -97,15 +99,16 @@ function decideLeftovers(input: LookInput, goneAtMs: number, drainEndMs: number)
     return { ...lookLater(input, limits.sessionLookMsMin), signal: 'kill-others' };
   }
   const termAtMs = isStop ? nowMs : goneAtMs + limits.outputDrainMsMax / 2;
-  if (!input.isTermSent && nowMs < termAtMs) {
+  if (nowMs < termAtMs) {
     return { ...quiet, nextLookMs: Math.min(termAtMs, killAtMs) };
   }
+  return waitForTerm(input, killAtMs);
+}
+
+function waitForTerm(input: LookInput, killAtMs: number): LookDecision {
   const later = lookLater(input, limits.sessionLookMsMin);
-  return {
-    ...later,
-    signal: input.isTermSent ? null : 'term-others',
-    nextLookMs: Math.min(killAtMs, later.nextLookMs ?? killAtMs),
-  };
+  const nextLookMs = Math.min(killAtMs, later.nextLookMs ?? killAtMs);
+  return { ...later, signal: input.untoldCount > 0 ? 'term-untold' : null, nextLookMs };
 }
 
 function lookLater({ nowMs, lookDelayMs }: LookInput, startMs: number): LookDecision {

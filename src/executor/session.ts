@@ -9,6 +9,7 @@
 //   - a member that was proven at an earlier look and still lives
 //   - a member whose environment names the attempt (QL_ATTEMPT_ID)
 import { closeSync, openSync, readdirSync, readFileSync, readSync } from 'node:fs';
+import { constants } from 'node:os';
 import { assert } from '../core/errors.ts';
 import type { Identity } from './attempt-files.ts';
 
@@ -20,6 +21,8 @@ export type ProcessRow = {
   readonly startTicks: number;
   /** Dead, and only not yet waited for. */
   readonly isZombie: boolean;
+  /** TERM is neither caught nor ignored: alive in spite of one, it has missed it. */
+  readonly diesOfTerm: boolean;
 };
 
 export type SessionProof = {
@@ -69,7 +72,13 @@ export function readProcess(pid: number): ProcessRow | null {
     sessionId: Number(sessionId),
     startTicks: Number(fields[19]),
     isZombie: state === 'Z' || state === 'X',
+    diesOfTerm: !hasTerm(fields[30]) && !hasTerm(fields[31]),
   };
+}
+
+/** Whether a decimal signal set of /proc has SIGTERM. */
+function hasTerm(signals: string | undefined): boolean {
+  return (Number(signals) & (1 << (constants.signals.SIGTERM - 1))) !== 0;
 }
 
 /** All processes whose session has this id, zombies included: about 10 µs for every process of the machine. */

@@ -2,7 +2,9 @@
 // a client never has to guess whether a reused connection took its request.
 //
 //   reading ──▶ working ──▶ answering ──▶ (closed)
-//                  └──▶ streaming ⇄ stalled ──▶ answering
+//      │           └──▶ streaming ⇄ stalled ──▶ answering
+//      └──▶ answering: refused before it was whole
+import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import { limits } from '../core/limits.ts';
 import type { Alarm, CancelAlarm, Clock } from '../core/ports.ts';
@@ -26,6 +28,8 @@ export class Connection {
   readonly #onLate: (connection: Connection) => void;
   #phase: Phase = 'reading';
   #cancelAlarm: CancelAlarm = () => {};
+  /** The one request, once its head has come. */
+  request: IncomingMessage | null = null;
   /** Ends a stream from outside; null while there is none. */
   endStream: (() => void) | null = null;
 

@@ -9,9 +9,6 @@ export type StreamMessage = {
   readonly data: string;
 };
 
-// An event has one payload; what else is in it are ids.
-const messageBytesMax = 8 * limits.eventPayloadBytesMax;
-
 /** Yields each complete message. Ends where the chunks end; throws `unavailable` for one that is far too long. */
 export async function* readMessages(chunks: AsyncIterable<Buffer>): AsyncGenerator<StreamMessage, void> {
   const decoder = new TextDecoder();
@@ -23,7 +20,7 @@ export async function* readMessages(chunks: AsyncIterable<Buffer>): AsyncGenerat
     for (const block of blocks) {
       yield readMessage(block);
     }
-    if (pending.length > messageBytesMax) {
+    if (pending.length > limits.httpMessageBytesMax) {
       throw new EdgeError('unavailable', 'the holder sends an event that has no end', {
         hint: 'stop the holder and start it again: it may be another version',
       });

@@ -37,7 +37,8 @@ export async function answerRequest(exchange: Exchange): Promise<void> {
   }
   const bytesMax = head.kind === 'accepted' ? head.route.bodyBytesMax : 0;
   const reading = await readBody(request, { bytesMax, budget });
-  if (reading.kind === 'gone') {
+  // Refused in the meantime: what came after the head was no body, or not in time.
+  if (reading.kind === 'gone' || connection.phase !== 'reading') {
     return;
   }
   connection.enter('working');

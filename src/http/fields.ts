@@ -11,8 +11,6 @@ export type Shape = v.ObjectEntries;
 export type Fields<S extends Shape> = v.InferOutput<v.ObjectSchema<S, undefined>>;
 export type FieldReading<S extends Shape> = { readonly fields: Fields<S> } | { readonly mistakes: readonly Mistake[] };
 
-const directoryBytesMax = 4096;
-
 function text(rule: string, accepts: (value: string) => boolean) {
   return v.pipe(
     v.string((issue) => `${rule}, but is ${describeValue(issue.input)}`),
@@ -32,7 +30,7 @@ export const packageNameField = text('must be a package name: 1 to 63 of a-z, 0-
 export const resourceIdField = text('must be the id of a workflow: 1 to 63 of a-z, 0-9 and -', isResourceId);
 export const directoryField = text(
   'must be the absolute path of a directory',
-  (value) => path.isAbsolute(value) && !value.includes('\0') && Buffer.byteLength(value) <= directoryBytesMax,
+  (value) => path.isAbsolute(value) && !value.includes('\0') && Buffer.byteLength(value) <= limits.directoryBytesMax,
 );
 export const reasonField = reasonText;
 /** Absent and null are the same. */
@@ -60,7 +58,10 @@ export const sequenceField = v.optional(
   '0',
 );
 /** A plan is read by the verb itself, with rules of its own. */
-export const planField = v.looseObject({}, (issue) => `must be a plan, but is ${describeValue(issue.input)}`);
+export const planField = v.custom<Readonly<Record<string, unknown>>>(
+  (value) => typeof value === 'object' && value !== null && !Array.isArray(value),
+  (issue) => `must be a plan, but is ${describeValue(issue.input)}`,
+);
 
 /** Reads an object that has exactly the fields of a shape. */
 export function readFields<S extends Shape>(shape: S, value: unknown): FieldReading<S> {

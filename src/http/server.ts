@@ -111,10 +111,7 @@ type Accepting = {
 const connectionOf = new WeakMap<Socket, Connection>();
 
 function accept(socket: Socket, { options, connections, httpServer }: Accepting): void {
-  const connection = new Connection(socket, options, ({ socket: late }) => {
-    const error = new EdgeError('invalid', 'the request did not arrive in time', { hint: 'send it in one go' });
-    writeRawAnswer(late, errorAnswer(error, 408));
-  });
+  const connection = new Connection(socket, options, refuseLate);
   connections.add(connection);
   connectionOf.set(socket, connection);
   socket.once('close', () => connections.delete(connection));
@@ -126,16 +123,15 @@ function createHttpServer(options: SocketServerOptions, connections: ReadonlySet
   const { verbs, describe, log } = options;
   const served: Served = { verbs, describe };
   const budget = createByteBudget(limits.httpBodiesBytesMax);
-  const begun = new WeakSet<Socket>();
-  // Loaded here, synchronously: 3 MiB and 10 ms that an undisturbed holder never pays.
+  // Loaded here, and synchronously, so that no connection waits for it half accepted.
   const { createServer: createHttp } = process.getBuiltinModule('node:http');
   // It never listens itself, so its 30 s look at its connections never begins.
   const httpServer = createHttp({ maxHeaderSize: limits.httpHeaderBytesMax, requireHostHeader: false });
   const onRequest = (request: IncomingMessage, response: ServerResponse) => {
     const connection = connectionOf.get(request.socket);
     // What follows the first request on a connection is never carried out: its answer would not be sent.
-    if (connection !== undefined && !begun.has(request.socket)) {
-      begun.add(request.socket);
+    if (connection !== undefined && connection.request === null) {
+      connection.request = request;
       const isBusy = connections.size > limits.httpConnectionsMax;
       answerRequest({ request, response, connection, served, budget, isBusy, log }).catch((error: unknown) => {
         log(`a connection failed: ${describeError(error)}`);
@@ -146,8 +142,19 @@ function createHttpServer(options: SocketServerOptions, connections: ReadonlySet
   httpServer.on('request', onRequest);
   httpServer.on('checkContinue', onRequest);
   httpServer.on('checkExpectation', onRequest);
-  httpServer.on('clientError', refuseUnreadable);
+  httpServer.on('clientError', (error: NodeJS.ErrnoException, socket) => {
+    const connection = connectionOf.get(socket as Socket);
+    // Once a request is complete, what follows it changes nothing.
+    if (connection?.request?.complete !== true) {
+      refuseUnreadable(error, connection);
+    }
+  });
   return httpServer;
+}
+
+function refuseLate(connection: Connection): void {
+  const error = new EdgeError('invalid', 'the request did not arrive in time', { hint: 'send it in one go' });
+  refuse(connection, error, 408);
 }
 
 const unreadableStatus: Readonly<Record<string, number>> = {
@@ -155,14 +162,17 @@ const unreadableStatus: Readonly<Record<string, number>> = {
   HPE_CHUNK_EXTENSIONS_OVERFLOW: 413,
 };
 
-/** What is no HTTP. Once a request is being worked on, what follows it changes nothing. */
-function refuseUnreadable(error: NodeJS.ErrnoException, stream: unknown): void {
-  const socket = stream as Socket;
-  const connection = connectionOf.get(socket);
-  if (connection === undefined || connection.phase === 'reading') {
-    const refusal = new EdgeError('invalid', 'this is no HTTP request that is understood here', {
-      hint: 'send HTTP/1.1 with headers of at most 8 KiB',
+function refuseUnreadable({ code = '' }: NodeJS.ErrnoException, connection: Connection | undefined): void {
+  if (connection?.phase === 'reading') {
+    const refusal = new EdgeError('invalid', 'this is no request that is understood here', {
+      hint: `send HTTP/1.1 with headers of at most ${limits.httpHeaderBytesMax} bytes`,
     });
-    writeRawAnswer(socket, errorAnswer(refusal, unreadableStatus[error.code ?? ''] ?? 400));
+    refuse(connection, refusal, unreadableStatus[code] ?? 400);
   }
+}
+
+/** Answers where there is no whole request, and leaves the rest of it unread. */
+function refuse(connection: Connection, error: EdgeError, status: number): void {
+  connection.enter('answering');
+  writeRawAnswer(connection.socket, errorAnswer(error, status));
 }

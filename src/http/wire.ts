@@ -150,7 +150,7 @@ export function explainLoss(
   }
   if (isSent && isConnected && lookUp !== null) {
     const hint = `it may have been done all the same: ${lookUp}`;
-    return new EdgeError('unknown-outcome', 'the holder went away before it answered', { cause: error, hint });
+    return new EdgeError('unknown-outcome', 'no answer came from the holder', { cause: error, hint });
   }
   return new EdgeError('unavailable', 'the holder went away', {
     cause: error,

@@ -1,5 +1,5 @@
-// Attempts: admission in a ready epoch, the start barrier, observation, stop intents and completion. Each is an operation
-// of its own, fenced on the attempt and the epoch, so a sibling step's commit never disturbs it.
+// Attempts: admission in a ready epoch, the start barrier, observation, stop intents and completion. Each is an
+// operation of its own, fenced on the attempt and the epoch, so a sibling step's commit never disturbs it.
 import { type AttemptFacts, decideCompletion } from '../core/completion.ts';
 import { remainingMs, startSpan } from '../core/deadline.ts';
 import { draft } from '../core/events.ts';

@@ -1,6 +1,6 @@
 // How a protocol is written: which rows it reads, and a pure function that decides. No SQL, no dialect, no clock, no
-// randomness, no promise. A store's driver carries it out: in a SQLite savepoint, or in a PostgreSQL transaction that it
-// can repeat from the start.
+// randomness, no promise. A store's driver carries it out: in a SQLite savepoint, or in a PostgreSQL transaction that
+// it can repeat from the start.
 import type { AdmissionBundle } from '../core/admission.ts';
 import type { EventDraft } from '../core/events.ts';
 import type { Plan } from '../core/plan.ts';

@@ -86,6 +86,8 @@ export type Reads = {
   admissionOfStart: { args: { projectId: string; idempotencyKey: string }; rows: AdmissionEvidence | null };
   keyOfPlan: { args: { planId: string }; rows: AdmissionKey | null };
   keyOfStart: { args: { projectId: string; idempotencyKey: string }; rows: AdmissionKey | null };
+  /** Ids that begin with `prefix`, in their order: for people, who do not type whole ones. */
+  runIds: { args: { prefix: string; limit: number }; rows: readonly string[] };
   isRunKnown: { args: { runId: string }; rows: boolean };
   package: { args: { projectId: string; packageName: string }; rows: PackageHead | null };
   packages: { args: { projectId: string }; rows: readonly PackageHead[] };
@@ -96,7 +98,7 @@ export type Reads = {
   /** Whether these bytes were quarantined under this package, in whichever installation. */
   isLockQuarantined: { args: { projectId: string; packageName: string; lockDigest: string }; rows: boolean };
   installations: { args: { projectId: string }; rows: readonly Installation[] };
-  /** Running runs that the frontier would move, oldest first. Never one that only waits, was set aside or is cancelled. */
+  /** Running runs that the frontier would move, oldest first; none that only waits, was set aside or is cancelled. */
   candidates: { args: { limit: number; after: RunCursor | null }; rows: RunPage };
   /** Ready steps without an attempt in their epoch, of runs without a cancel intent, oldest run first. */
   readySteps: { args: { limit: number; after: RunCursor | null }; rows: StepPage };

@@ -83,12 +83,17 @@ function pick<T extends object, const K extends keyof T>(record: T, fields: read
   return Object.fromEntries(fields.map((field) => [field, record[field]])) as Pick<T, K>;
 }
 
+/** A run's own fields, as inspections and lists show them. */
+export function inspectRunRecord(run: Run): RunInspection['run'] {
+  return pick(run, runFields);
+}
+
 /** `rows` must hold all steps and attempts of the run. */
 export function inspectRun(rows: RunRows, admission: AdmissionEvidence): RunInspection {
   const { plan, receipt } = admission;
   return {
     schema: 'qinglong/run-inspection@v1',
-    run: pick(rows.run, runFields),
+    run: inspectRunRecord(rows.run),
     steps: plan.steps.map((planStep) => inspectStep(rows, planStep)),
     admission: {
       planId: plan.planId,

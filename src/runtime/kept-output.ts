@@ -1,5 +1,5 @@
-// Output that outlives its attempt: copied to `artifacts/`, synced and renamed before the completion commits. Bounded by
-// a quota; the oldest goes first.
+// Output that outlives its attempt: copied to `artifacts/`, synced and renamed before the completion commits. Bounded
+// by a quota; the oldest goes first.
 import {
   closeSync,
   fsyncSync,

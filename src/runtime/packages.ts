@@ -1,13 +1,12 @@
 // Package files and their rows together: copied and synced before the transaction that makes them visible, removed
 // after nothing refers to them.
+import { existsSync, readdirSync } from 'node:fs';
 import { limits } from '../core/limits.ts';
 import { install } from '../protocol/package.ts';
 import { operation } from '../protocol/protocol.ts';
 import { read } from '../protocol/reads.ts';
 import type { Store } from '../store/store.ts';
 import type { Log } from './log.ts';
-import { copyPackage, sweepPackages } from './package-copy.ts';
-import { checkPackage } from './package-source.ts';
 import { forEachRunningRun } from './recovery.ts';
 import { localProjectId } from './settings.ts';
 import type { InstallReport } from './verbs.ts';
@@ -16,6 +15,9 @@ type PackageFiles = { readonly store: Store; readonly packagesDirectory: string;
 
 export async function installPackage(options: PackageFiles & { readonly directory: string }): Promise<InstallReport> {
   const { store, packagesDirectory, directory } = options;
+  // Evaluated when the first package comes: a daemon that only runs what it has does not pay for it.
+  const { checkPackage } = await import('./package-source.ts');
+  const { copyPackage } = await import('./package-copy.ts');
   const checked = await checkPackage(directory);
   await copyPackage({ checked, packagesDirectory });
   const { revision, files } = checked;
@@ -49,5 +51,12 @@ export async function removeUnusedPackages({ store, packagesDirectory, log }: Pa
       kept.add(plan.target.lockDigest);
     }
   }
-  await sweepPackages(packagesDirectory, kept);
+  if (listNames(packagesDirectory).some((name) => !kept.has(name))) {
+    const { sweepPackages } = await import('./package-copy.ts');
+    await sweepPackages(packagesDirectory, kept);
+  }
+}
+
+function listNames(directory: string): readonly string[] {
+  return existsSync(directory) ? readdirSync(directory) : [];
 }

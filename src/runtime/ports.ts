@@ -37,6 +37,10 @@ export function realAlarm(clock: Clock): Alarm {
     if (timer !== null) {
       clearTimeout(timer);
       timer = null;
+      // A cleared timer still wakes the process once, at its time; the next one that fires takes that wake-up along.
+      if (entries.size === 0) {
+        setTimeout(() => {}, 1).unref();
+      }
     }
     timerUptimeMs = nearest;
     if (entries.size > 0) {

@@ -35,7 +35,7 @@ export type Verbs = {
   admit(request: { readonly plan: unknown; readonly requestedBy: string }): Promise<AdmitOutcome>;
   advance(request: { readonly limit: number }): Promise<AdvanceReport>;
   cancel(request: { readonly runId: string; readonly requestedBy: string }): Promise<CancelOutcome>;
-  /** Takes back a run that was set aside, once it verifies. Throws `damaged` with every difference of one that does not. */
+  /** Takes back a run that was set aside, if it is sound. Throws `damaged` with every difference if it is not. */
   clearSetAside(request: { readonly runId: string }): Promise<ClearOutcome>;
   /** Committed events of a run after a sequence number, and those to come until it has ended or was set aside. */
   follow(request: { readonly runId: string; readonly after: number }): AsyncIterable<RunEvent>;

@@ -6,11 +6,11 @@ import { limits } from '../core/limits.ts';
 import type { ManifestPath } from '../core/manifest-notes.ts';
 import { createTextPlaces, type ParsedText } from './parsed-text.ts';
 
-type Yaml = typeof import('yaml');
+type Yaml = typeof import('./yaml-library.ts').yamlLibrary;
 
 /** Never rejects for bad input. The library is evaluated here and nowhere else: JSON never pays for it. */
 export async function parseYamlText(text: string): Promise<ParsedText> {
-  const yaml = await import('yaml');
+  const { yamlLibrary: yaml } = await import('./yaml-library.ts');
   const places = createTextPlaces();
   const lineCounter = new yaml.LineCounter();
   let document: Document.Parsed;

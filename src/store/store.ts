@@ -15,7 +15,7 @@ export type Turn = {
 };
 
 export type TurnHooks = {
-  /** Last in every turn, before COMMIT: admits and starts what the turn made possible. May run again if the turn is redone. */
+  /** Last in every turn, before COMMIT: admits and starts what the turn made possible. Runs again for a redone turn. */
   closing(turn: Turn): void;
   /** After COMMIT and before any answer: effects (spawn, signal). Must not throw. */
   committed(settled: readonly Settled[]): void;

@@ -8,7 +8,7 @@ import { generateScripts } from '../../build/generate-texts.ts';
 import { templateLiteral } from '../../build/generated-file.ts';
 import { listFiles, projectRoot, readReleaseMs } from '../../build/project.ts';
 import { sha256 } from '../../src/core/hash.ts';
-import { normalizeSql } from '../../src/store/sqlite/catalog.ts';
+import { digestSchema, withSchema } from '../../src/store/sqlite/catalog.ts';
 
 const changeLog = '# Changes\n\n## 0.2.0, unreleased (2026-02-03)\n\n## 0.1.0 (2025-12-01)\n';
 const firstSql =
@@ -56,18 +56,11 @@ t.test('comments and indentation are left out, and what is quoted is untouched',
   t.equal(migrations[0].sql, "CREATE TABLE Runs (\nid TEXT NOT NULL,\nnote TEXT DEFAULT 'a  -- `${b}`'\n) STRICT;\n");
 });
 
-t.test('the catalog holds every object with its facts', async (t) => {
-  const { catalog } = await load(t, generated, 'src/store/sqlite/catalog.generated.ts');
-  t.match(catalog, {
-    'table Runs': {
-      kind: 'STRICT, rowid',
-      'column id': 'TEXT NOT NULL',
-      'column note': "TEXT DEFAULT 'a  -- `${b}`'",
-      sql: sha256(normalizeSql(firstSql.replace(';', ''))),
-    },
-    'index RunsByNote': { table: 'Runs', kind: 'not UNIQUE, partial', columns: 'note DESC' },
-  });
-  t.equal(Object.keys(catalog).length, 2);
+t.test('the schema digest is that of a database that the migrations made', async (t) => {
+  const { schemaDigest } = await load(t, generated, 'src/store/sqlite/schema-digest.generated.ts');
+  const { migrations } = await load(t, generated, 'src/store/sqlite/migrations.generated.ts');
+  t.equal(withSchema(migrations, digestSchema), schemaDigest);
+  t.not(withSchema(migrations.slice(0, 1), digestSchema), schemaDigest);
 });
 
 t.test('scripts are embedded byte for byte', async (t) => {
@@ -95,15 +88,6 @@ t.test('the build date is that of the newest heading of the change log', async (
 t.test('a change log whose newest heading has no date is refused', async (t) => {
   const root = t.testdir({ 'CHANGELOG.md': '## 0.2.0\n\n## 0.1.0 (2025-12-01)\n' });
   t.throws(() => readReleaseMs(root), { code: 'invalid', hint: 'write it as: ## 1.2.3 (2026-01-31)' });
-});
-
-t.test('a large schema is split so that every file stays short', async (t) => {
-  const tables = Array.from({ length: 60 }, (_, index) => `CREATE TABLE T${index} (a, b, c, d, e, f, g, h);`);
-  const files = generateAll(t.testdir(sampleProject({ schema: { sqlite: { '0001-wide.sql': tables.join('\n') } } })));
-  t.ok(files.some(({ path: name }) => name.endsWith('part-2.generated.ts')));
-  t.ok(files.every(({ text }) => text.split('\n').length <= 400));
-  const { catalog } = await load(t, files, 'src/store/sqlite/catalog.generated.ts');
-  t.equal(Object.keys(catalog).length, 60);
 });
 
 t.test('without any SQL and scripts the modules are there and empty', async (t) => {

@@ -25,7 +25,14 @@ const first = appendPublication({
 
 const append = (previous: Publication | null, change: Partial<Parameters<typeof appendPublication>[0]>): Publication =>
   appendPublication({
-    ...{ previous, target, state: 'active', lifecycleEventDigest: null, revision, nowMs: 1_000 },
+    ...{
+      previous,
+      target,
+      state: 'active',
+      lifecycleEventDigest: installed.lifecycleEventDigest,
+      revision,
+      nowMs: 1_000,
+    },
     ...change,
   });
 

@@ -2,6 +2,7 @@
 import { mkdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import type { AttemptEnd } from '../../src/executor/attempt-end.ts';
+import { readTaken } from '../../src/executor/attempt-files.ts';
 import { exitedCode, testEachShell } from './stand.ts';
 
 const printArguments = 'process.stdout.write(require("fs").readFileSync("/proc/self/cmdline"))';
@@ -181,9 +182,12 @@ testEachShell('nice, limits and the runtime’s own umask hold', async (t, stand
 testEachShell(
   'two processes of one session: the launcher leads it, and its files are its owner’s alone',
   async (t, stand) => {
-    const { end, output, attemptId } = await stand.run({ argv: ['/bin/sh', '-c', 'cut -d" " -f5,6 /proc/$$/stat'] });
+    const { end, output, attemptId } = await stand.run({
+      argv: ['/bin/sh', '-c', 'echo $$; cut -d" " -f5,6 /proc/$$/stat'],
+    });
     const session = stand.sessionOf(attemptId);
-    t.equal(output, `${session} ${session}\n`, 'process group and session are the launcher’s');
+    const commandPid = readTaken(stand.directoryOf(attemptId), attemptId)?.pid;
+    t.equal(output, `${commandPid}\n${session} ${session}\n`, 'process group and session are the launcher’s');
     const directory = stand.directoryOf(attemptId);
     t.equal(statSync(directory).mode & 0o777, 0o700);
     for (const name of ['command', 'identity', 'taken', 'receipt', 'count', 'notes', 'out.0']) {

@@ -7,6 +7,7 @@ import type { Alarm, Clock } from '../../src/core/ports.ts';
 import type { AttemptEnd } from '../../src/executor/attempt-end.ts';
 import { attemptDirectory, readIdentity } from '../../src/executor/attempt-files.ts';
 import { type CommandSpec, createExecutor, type Executor, type ExecutorOptions } from '../../src/executor/executor.ts';
+import { watchFifo } from '../../src/executor/fifo.ts';
 import { listSession, type ProcessRow, signalProcess } from '../../src/executor/session.ts';
 import { realAlarm, realClock } from '../../src/runtime/ports.ts';
 
@@ -62,6 +63,8 @@ export function simulateTime() {
   return { clock, alarm, advance, entriesCount: () => entries.size };
 }
 
+export type SimulatedTime = ReturnType<typeof simulateTime>;
+
 export type StandOptions = {
   readonly shell?: Shell;
   readonly time?: { readonly clock: Clock; readonly alarm: Alarm };
@@ -95,6 +98,11 @@ function isLiving({ pid, isZombie }: ProcessRow): boolean {
   } catch {
     return false;
   }
+}
+
+/** A pump ends by itself a moment after the last writer. */
+async function waitForPump(directory: string): Promise<void> {
+  await new Promise<void>((resolve) => watchFifo(path.join(directory, 'pumping'), resolve) ?? resolve());
 }
 
 /** Where the tools of the launcher are taken from: BusyBox's own for its shell. */
@@ -162,8 +170,10 @@ export function openStand(t: Test, options: StandOptions = {}): Stand {
       return { end, output: Buffer.concat([head, tail]).toString(), attemptId };
     },
     async close() {
-      const sessions = executor.stored().map(stand.sessionOf);
+      const stored = executor.stored();
+      const sessions = stored.map(stand.sessionOf);
       executor.close();
+      await Promise.all(stored.map((attemptId) => waitForPump(directoryOf(attemptId))));
       const living = sessions.flatMap((pid) => (pid === 0 ? [] : listSession(pid))).filter(isLiving);
       for (const row of living) {
         signalProcess(row, 'SIGKILL');

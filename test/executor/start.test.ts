@@ -1,21 +1,32 @@
 // One exclusive creation decides whether a command ever runs: raced here between the launcher's child and a withdrawal.
-import { existsSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import t from 'tap';
+import t, { type Test } from 'tap';
+import { limits } from '../../src/core/limits.ts';
 import { realClock } from '../../src/runtime/ports.ts';
-import { exitedCode, openStand, simulateTime, testEachShell, withStand } from './stand.ts';
-import { turn } from './until.ts';
+import {
+  exitedCode,
+  openStand,
+  type SimulatedTime,
+  type Stand,
+  simulateTime,
+  testEachShell,
+  withStand,
+} from './stand.ts';
+import { turn, until } from './until.ts';
 
 const bootId = realClock().observe().bootId;
 
 testEachShell('a start that was withdrawn before it runs nothing, and says so', async (t, stand) => {
   const marker = path.join(stand.runDirectory, 'marker');
-  const attemptId = stand.start({ argv: ['/usr/bin/touch', marker] });
-  t.equal(stand.executor.withdraw(attemptId), 'withdrawn');
-  t.equal(stand.executor.withdraw(attemptId), 'withdrawn', 'again: the same answer');
-  t.same(await stand.endOf(attemptId), { kind: 'withdrawn' });
+  stand.executor.prepare('at-1');
+  t.equal(stand.executor.withdraw('at-1'), 'withdrawn');
+  t.equal(stand.executor.withdraw('at-1'), 'withdrawn', 'again: the same answer');
+  const argv = ['/usr/bin/touch', marker];
+  stand.executor.start({ attemptId: 'at-1', argv, env: {}, cwd: '/', nice: null, limits: null });
+  t.same(await stand.endOf('at-1'), { kind: 'withdrawn' });
   t.notOk(existsSync(marker));
-  t.same(stand.executor.inspect(attemptId, bootId), { kind: 'withdrawn' });
+  t.same(stand.executor.inspect('at-1', bootId), { kind: 'withdrawn' });
 });
 
 testEachShell('a start that was taken cannot be withdrawn any more', async (t, stand) => {
@@ -53,12 +64,6 @@ testEachShell(
   },
 );
 
-testEachShell('a stop before the command has taken its start is a withdrawal', async (t, stand) => {
-  const attemptId = stand.start({ argv: ['/bin/sleep', '600'] });
-  stand.executor.stop(attemptId, { graceMs: 600_000 });
-  t.same(await stand.endOf(attemptId), { kind: 'withdrawn' });
-});
-
 t.test('without a directory nothing is decided', (t) =>
   withStand(t, { time: simulateTime() }, async (t, stand) => {
     t.equal(stand.executor.withdraw('at-none'), 'absent');
@@ -91,3 +96,38 @@ t.test('a launcher of an earlier version is replaced as a file, not written over
   t.equal(exitedCode((await stand.run({ argv: ['/bin/true'] })).end), 0);
   await stand.close();
 });
+
+/** A launcher that stands still before it comes to the start. */
+async function withStuckLauncher(
+  t: Test,
+  body: (attemptId: string, stand: Stand, time: SimulatedTime) => Promise<void>,
+) {
+  const toolsPath = t.testdir({ mkfifo: '#!/bin/sh\nexec sleep 600\n' });
+  chmodSync(path.join(toolsPath, 'mkfifo'), 0o755);
+  const time = simulateTime();
+  const options = { time, toolsPath: `${toolsPath}:/usr/bin:/bin`, runDirectory: path.join(toolsPath, 'run') };
+  await withStand(t, options, async (_, stand) => {
+    const attemptId = stand.start({ argv: ['/bin/true'] });
+    await until(() => existsSync(path.join(stand.directoryOf(attemptId), 'count')));
+    await body(attemptId, stand, time);
+    time.advance(limits.killEscalationMs);
+    t.same(await stand.endOf(attemptId), { kind: 'withdrawn' });
+  });
+}
+
+t.test('a withdrawn launcher that stands still is ended, and is withdrawn all the same', (t) =>
+  withStuckLauncher(t, async (attemptId, stand, time) => {
+    t.equal(stand.executor.withdraw(attemptId), 'withdrawn');
+    time.advance(limits.outputDrainMsMax);
+    t.same(stand.executor.running(), [attemptId]);
+  }),
+);
+
+t.test('a stop before the command has taken its start is a withdrawal', (t) =>
+  withStuckLauncher(t, async (attemptId, stand, time) => {
+    stand.executor.stop(attemptId, { graceMs: 1_000 });
+    t.same(stand.executor.inspect(attemptId, bootId), { kind: 'withdrawn' });
+    time.advance(1_000);
+    t.same(stand.executor.running(), [attemptId]);
+  }),
+);

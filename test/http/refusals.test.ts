@@ -3,6 +3,11 @@ import t from 'tap';
 import { limits } from '../../src/core/limits.ts';
 import { ask, askJson, connectTo, openScene, readToEnd, sendBytes, simulateTime } from './scene.ts';
 
+/** The head of a POST with a JSON body of so many bytes. */
+function headOf(target: string, bytes: number): string {
+  return `POST ${target} HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\nContent-Length: ${bytes}\r\n\r\n`;
+}
+
 function statusOf(text: string): number {
   return Number(/^HTTP\/1\.1 (\d+) /.exec(text)?.[1] ?? 0);
 }
@@ -120,7 +125,8 @@ t.test('a body at its bound is taken, and one byte more is refused although it w
 
 t.test('a request that takes no body refuses one', async (t) => {
   const scene = await openScene(t);
-  const reply = await ask(scene.socketPath, { method: 'GET', target: '/v1/health', body: '{}' });
+  const headers = { 'content-length': '2' };
+  const reply = await ask(scene.socketPath, { method: 'GET', target: '/v1/health', body: '{}', headers });
   t.equal(reply.status, 413);
 });
 
@@ -173,6 +179,7 @@ const unreadable: readonly (readonly [string, string | Uint8Array, number])[] = 
   ['two lengths', 'POST /v1/advance HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd', 400],
   ['a length that is none', 'POST /v1/advance HTTP/1.1\r\nHost: h\r\nContent-Length: -1\r\n\r\n', 400],
   ['a chunk that is none', 'POST /v1/advance HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n', 400],
+  ['HTTP/2', 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', 400],
   ['a bare line feed', 'GET /v1/health HTTP/1.1\nHost: h\n\n', 400],
   ['a NUL in a header', 'GET /v1/health HTTP/1.1\r\nHost: h\0\r\n\r\n', 400],
   ['a space before the colon', 'GET /v1/health HTTP/1.1\r\nHost : h\r\n\r\n', 400],
@@ -185,7 +192,7 @@ t.test('what is no proper HTTP gets one refusal and the end of the connection', 
   for (const [name, bytes, status] of unreadable) {
     const text = await sendBytes(scene.socketPath, bytes);
     t.equal(statusOf(text), status, name);
-    t.equal(text.split('HTTP/1.1 ').length, 2, `${name}: one answer`);
+    t.equal(text.match(/^HTTP/gm)?.length, 1, `${name}: one answer`);
   }
   t.same(scene.calls, []);
   t.equal((await ask(scene.socketPath, { target: '/v1/health' })).status, 200);
@@ -194,20 +201,18 @@ t.test('what is no proper HTTP gets one refusal and the end of the connection', 
 t.test('methods that take a connection over get none', async (t) => {
   const scene = await openScene(t);
   t.equal(await sendBytes(scene.socketPath, 'CONNECT h:1 HTTP/1.1\r\nHost: h\r\n\r\n'), '');
-  t.equal(await sendBytes(scene.socketPath, 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'), '');
   const upgrade = 'GET /v1/health HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n';
   t.equal(statusOf(await sendBytes(scene.socketPath, upgrade)), 200, 'an upgrade is not heard');
 });
 
 t.test('of several requests on a connection only the first is carried out', async (t) => {
   const scene = await openScene(t);
-  const one = (limit: number) =>
-    `POST /v1/advance HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\nContent-Length: 11\r\n\r\n{"limit":${limit}}`;
+  const one = (limit: number) => `${headOf('/v1/advance', 11)}{"limit":${limit}}`;
   for (const bytes of [one(1) + one(2), one(1) + one(2) + one(3), `${one(1)}garbage\r\n\r\n`]) {
     const text = await sendBytes(scene.socketPath, bytes);
     t.equal(statusOf(text), 200);
     t.match(text, /\r\nconnection: close\r\n/i);
-    t.equal(text.split('HTTP/1.1 ').length, 2);
+    t.equal(text.match(/^HTTP/gm)?.length, 1);
   }
   t.same(
     scene.calls.map(({ request }) => request),
@@ -219,7 +224,7 @@ t.test('a request that comes byte by byte is understood', async (t) => {
   const scene = await openScene(t);
   const socket = await connectTo(scene.socketPath);
   const body = Buffer.from('{"reason":"é","requestedBy":"cli"}');
-  const head = `POST /v1/packages/p/quarantine HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n`;
+  const head = headOf('/v1/packages/p/quarantine', body.length);
   for (const byte of Buffer.concat([Buffer.from(head), body])) {
     await new Promise((resolve) => socket.write(Uint8Array.from([byte]), resolve));
   }
@@ -230,11 +235,7 @@ t.test('a request that comes byte by byte is understood', async (t) => {
 t.test('a request that does not arrive in time is refused', async (t) => {
   const time = simulateTime();
   const scene = await openScene(t, { time });
-  for (const start of [
-    '',
-    'GET /v1/hea',
-    'POST /v1/advance HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\nContent-Length: 11\r\n\r\n{"li',
-  ]) {
+  for (const start of ['', 'GET /v1/hea', `${headOf('/v1/advance', 11)}{"li`]) {
     const socket = await connectTo(scene.socketPath);
     socket.write(start);
     // Answered after the one before has been accepted: the server takes connections in their order.
@@ -266,7 +267,7 @@ t.test('more clients than are served are told so', async (t) => {
 t.test('bodies of many requests together are bounded', async (t) => {
   const scene = await openScene(t);
   const bytes = limits.httpPlanBodyBytesMax;
-  const head = `POST /v1/admissions HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\nContent-Length: ${bytes}\r\n\r\n`;
+  const head = headOf('/v1/admissions', bytes);
   // Each sends all but the last byte, which holds its body there.
   const sockets = await Promise.all(
     Array.from({ length: limits.httpBodiesBytesMax / bytes }, async () => {

@@ -17,8 +17,8 @@ const steps = { a: [], b: ['a'], c: ['a'], d: ['b', 'c'], e: ['d'] };
 
 for (const profile of ['edge', 'standalone']) {
   t.test(`${profile}: killed at ten moments of a run, each step ran at most once and ended as recorded`, async (t) => {
-    // The moments are events of the run itself, so that every phase is met on a machine of any speed: the n-th line that
-    // the steps write, and n more turns of the killer's event loop.
+    // The moments are events of the run itself, so that every phase is met on a machine of any speed: the n-th line
+    // that the steps write, and n more turns of the killer's event loop.
     for (let moment = 0; moment < 10; moment += 1) {
       const site = createSite(t);
       const trace = join(site.root, 'trace');

@@ -1,61 +1,69 @@
 // The one way to write a run: its events, and exactly the records that they change, under a compare-and-set on the
-// run's version. Owns no transaction; whoever calls has one open. Turns are serialized, so a miss is a broken invariant.
+// run's version. Owns no transaction; whoever calls has one open. Turns are serialized: a miss is a broken invariant.
 import type { DatabaseSync } from 'node:sqlite';
 import { assert } from '../../core/errors.ts';
 import { type RunEvent, stampEvents } from '../../core/events.ts';
 import { foldEvents } from '../../core/evolve.ts';
 import type { Run, RunAttempt, RunRows, StepRun } from '../../core/records.ts';
 import type { Append } from '../../protocol/protocol.ts';
-import { toBytes } from './codec.ts';
-import { type EventRow, encodeEvent } from './rows-event.ts';
+import { recordKeyOf, stepKeysOf, toBytes } from './codec.ts';
+import { type EventPlace, type EventRow, encodeEvent } from './rows-event.ts';
 import { encodeAttemptProgress, encodeRunEnd, encodeRunProgress, encodeStep } from './rows-record.ts';
 import { statement } from './statement.ts';
 
-const selectRunKeySql = 'SELECT runKey FROM RunIdentities WHERE runId = :runId';
+const selectRunSql = `SELECT i.runKey, r.lastEventKey
+  FROM RunIdentities AS i
+  CROSS JOIN RunRecords AS r ON r.recordKey = i.runKey << 8
+  WHERE i.runId = +:runId`;
 // Within the run: at most 128 rows, on adjacent pages.
 const selectStepNumberSql = `SELECT number FROM QingLong3PluginPackageWorkflowAdmissionSteps
-  WHERE runKey = :runKey AND stepKey = :stepKey`;
+  WHERE recordKey BETWEEN :first AND :last AND stepKey = :stepKey`;
 
+const lastEventSql = 'SELECT coalesce(max(eventKey), 0) AS lastKey FROM RunEvents';
 const insertEventSql = `INSERT INTO RunEvents (
-    runKey, sequence, type, actorType, actorId, stepNumber, attemptEpoch, payload, createdAtMs
+    eventKey, previousKey, runKey, sequence, type, actorType, actorId, stepNumber, attemptEpoch, createdAtMs, payload
   ) VALUES (
-    :runKey, :sequence, :type, :actorType, :actorId, :stepNumber, :attemptEpoch, :payload, :createdAtMs
+    :eventKey, :previousKey, :runKey, :sequence, :type, :actorType, :actorId, :stepNumber, :attemptEpoch, :createdAtMs,
+    :payload
   )`;
 
 // Without the status: naming it would write the indexes of runs that only go on.
-const updateRunSql = `UPDATE RunRecords SET version = :version, updatedAtMs = :updatedAtMs,
-    cancelRequestedAtMs = :cancelRequestedAtMs, cancelReason = :cancelReason, historyDigest = :historyDigest,
-    digest = :digest
-  WHERE runKey = :runKey AND kind = 0 AND number = 0 AND version = :expectedVersion`;
-const endRunSql = `UPDATE RunRecords SET version = :version, updatedAtMs = :updatedAtMs,
-    cancelRequestedAtMs = :cancelRequestedAtMs, cancelReason = :cancelReason, historyDigest = :historyDigest,
-    digest = :digest, status = :status, finishedAtMs = :finishedAtMs, errorCode = :errorCode,
-    errorSummary = :errorSummary
-  WHERE runKey = :runKey AND kind = 0 AND number = 0 AND version = :expectedVersion`;
+const updateRunSql = `UPDATE RunRecords SET lastEventKey = :lastEventKey, version = :version,
+    updatedAtMs = :updatedAtMs, cancelRequestedAtMs = :cancelRequestedAtMs, cancelReason = :cancelReason,
+    historyDigest = :historyDigest, digest = :digest
+  WHERE recordKey = :recordKey AND version = :expectedVersion`;
+const endRunSql = `UPDATE RunRecords SET lastEventKey = :lastEventKey, version = :version,
+    updatedAtMs = :updatedAtMs, cancelRequestedAtMs = :cancelRequestedAtMs, cancelReason = :cancelReason,
+    historyDigest = :historyDigest, digest = :digest, status = :status, finishedAtMs = :finishedAtMs,
+    errorCode = :errorCode, errorSummary = :errorSummary
+  WHERE recordKey = :recordKey AND version = :expectedVersion`;
 const updateStepSql = `UPDATE RunRecords SET status = :status, version = :version, updatedAtMs = :updatedAtMs,
     readyAtMs = :readyAtMs, startedAtMs = :startedAtMs, finishedAtMs = :finishedAtMs, digest = :digest,
-    attemptCount = :attemptCount, spanStartMs = :spanStartMs, spanStartUptimeMs = :spanStartUptimeMs,
-    spanBootId = :spanBootId, spanLengthMs = :spanLengthMs, resultCode = :resultCode, errorSummary = :errorSummary,
+    attemptCount = :attemptCount, dueStartMs = :dueStartMs, dueStartUptimeMs = :dueStartUptimeMs,
+    dueBootId = :dueBootId, dueLengthMs = :dueLengthMs, resultCode = :resultCode, errorSummary = :errorSummary,
     inputRef = :inputRef, outputRef = :outputRef
-  WHERE runKey = :runKey AND kind = 1 AND number = :number AND digest = :expectedDigest`;
-const updateAttemptSql = `UPDATE RunRecords SET status = :status, startedAtMs = :startedAtMs,
-    finishedAtMs = :finishedAtMs, digest = :digest, spanStartMs = :spanStartMs,
-    spanStartUptimeMs = :spanStartUptimeMs, spanBootId = :spanBootId, spanLengthMs = :spanLengthMs,
-    errorCode = :errorCode, errorSummary = :errorSummary, bootId = :bootId, stopReason = :stopReason,
-    exitCode = :exitCode, signal = :signal, outputBytes = :outputBytes, outputTruncated = :outputTruncated
-  WHERE runKey = :runKey AND kind = 2 AND number = :number AND digest = :expectedDigest`;
-const insertAttemptSql = `INSERT INTO RunRecords (
-    runKey, kind, number, status, startedAtMs, finishedAtMs, digest, spanStartMs, spanStartUptimeMs, spanBootId,
-    spanLengthMs, errorCode, errorSummary, stepNumber, stepRunVersion, executorType, executionDigest, claimedAtMs,
-    bootId, stopReason, exitCode, signal, outputBytes, outputTruncated
-  ) VALUES (
-    :runKey, 2, :number, :status, :startedAtMs, :finishedAtMs, :digest, :spanStartMs, :spanStartUptimeMs, :spanBootId,
-    :spanLengthMs, :errorCode, :errorSummary, :stepNumber, :stepRunVersion, :executorType, :executionDigest,
-    :claimedAtMs, :bootId, :stopReason, :exitCode, :signal, :outputBytes, :outputTruncated
-  )`;
+  WHERE recordKey = :recordKey AND digest = :expectedDigest`;
 
-type Keyed = { runKey: number };
-type Numbered = Keyed & { number: number };
+const selectLastAttemptSql = 'SELECT lastAttemptKey FROM RunRecords WHERE recordKey = :recordKey';
+const insertAttemptSql = `INSERT INTO RunAttempts (
+    previousKey, runKey, number, stepNumber, stepRunVersion, executorType, executionDigest, claimedAtMs, status,
+    startedAtMs, finishedAtMs, bootId, deadlineStartMs, deadlineStartUptimeMs, deadlineBootId, deadlineLengthMs,
+    stopReason, exitCode, signal, outputBytes, outputTruncated, errorCode, errorSummary, digest
+  ) VALUES (
+    :previousKey, :runKey, :number, :stepNumber, :stepRunVersion, :executorType, :executionDigest, :claimedAtMs,
+    :status, :startedAtMs, :finishedAtMs, :bootId, :deadlineStartMs, :deadlineStartUptimeMs, :deadlineBootId,
+    :deadlineLengthMs, :stopReason, :exitCode, :signal, :outputBytes, :outputTruncated, :errorCode, :errorSummary,
+    :digest
+  ) RETURNING attemptKey`;
+const leadToAttemptSql = `UPDATE RunRecords SET lastAttemptKey = :attemptKey WHERE recordKey = :recordKey`;
+const updateAttemptSql = `UPDATE RunAttempts SET status = :status, startedAtMs = :startedAtMs,
+    finishedAtMs = :finishedAtMs, bootId = :bootId, deadlineStartMs = :deadlineStartMs,
+    deadlineStartUptimeMs = :deadlineStartUptimeMs, deadlineBootId = :deadlineBootId,
+    deadlineLengthMs = :deadlineLengthMs, stopReason = :stopReason, exitCode = :exitCode, signal = :signal,
+    outputBytes = :outputBytes, outputTruncated = :outputTruncated, errorCode = :errorCode,
+    errorSummary = :errorSummary, digest = :digest
+  WHERE attemptKey = :attemptKey AND digest = :expectedDigest`;
+
 type StepNumberOf = (stepRunId: string) => number;
 
 /**
@@ -63,9 +71,9 @@ type StepNumberOf = (stepRunId: string) => number;
  * `InvariantError` where the run, or a record that changes, is not the one that the decision was made on.
  */
 export function createAppend(db: DatabaseSync): (append: Append, wallMs: number) => RunRows {
-  const selectRunKey = statement<{ runId: string }, { runKey: number }>(db, selectRunKeySql);
-  const selectStepNumber = statement<Keyed & { stepKey: string }, { number: number }>(db, selectStepNumberSql);
-  const writeEvent = createEventWrite(db);
+  const selectRun = statement<{ runId: string }, { runKey: number; lastEventKey: number }>(db, selectRunSql);
+  const createNumbers = createStepNumbers(db);
+  const eventWrite = createEventWrite(db);
   const writeRun = createRunWrite(db);
   const writeStep = createStepWrite(db);
   const writeAttempt = createAttemptWrite(db);
@@ -73,30 +81,21 @@ export function createAppend(db: DatabaseSync): (append: Append, wallMs: number)
   return ({ rows, events: drafts }, wallMs) => {
     const events = stampEvents(rows.run, drafts, wallMs);
     const after = foldEvents(rows, events);
-    const found = selectRunKey.get({ runId: rows.run.id });
+    const found = selectRun.get({ runId: rows.run.id });
     assert(after !== null && found !== null, `run ${rows.run.id} exists`);
     const { runKey } = found;
-    const numbers = new Map<string, number>();
-    const numberOf: StepNumberOf = (stepRunId) => {
-      const known = numbers.get(stepRunId);
-      if (known !== undefined) {
-        return known;
-      }
-      const step = after.steps.get(stepRunId);
-      const row = step === undefined ? null : selectStepNumber.get({ runKey, stepKey: step.stepKey });
-      assert(row !== null, `step run ${stepRunId} is in the admission of its run`);
-      numbers.set(stepRunId, row.number);
-      return row.number;
-    };
-    writeRun(runKey, rows.run, after.run);
-    for (const event of events) {
-      writeEvent(runKey, event, { stepNumberOf: numberOf, attempts: after.attempts });
-    }
+    const numberOf = createNumbers(runKey, after);
+    const firstKey = eventWrite.nextKey();
+    writeRun({ runKey, lastEventKey: firstKey + events.length - 1 }, rows.run, after.run);
+    events.forEach((event, index) => {
+      const previousKey = index === 0 ? found.lastEventKey : firstKey + index - 1;
+      eventWrite.insert({ runKey, eventKey: firstKey + index, previousKey }, event, placeOf(event, after, numberOf));
+    });
     for (const [id, step] of after.steps) {
       const before = rows.steps.get(id);
       assert(before !== undefined, 'steps are created by an admission alone');
       if (before !== step) {
-        writeStep({ runKey, number: numberOf(id) }, before, step);
+        writeStep(recordKeyOf(runKey, numberOf(id)), before, step);
       }
     }
     for (const [id, attempt] of after.attempts) {
@@ -109,73 +108,107 @@ export function createAppend(db: DatabaseSync): (append: Append, wallMs: number)
   };
 }
 
-/** What an event's row needs beyond the event: the numbers behind the ids that it names. */
-export type EventContext = {
-  readonly stepNumberOf: StepNumberOf;
-  readonly attempts: ReadonlyMap<string, RunAttempt>;
-};
-
-export function createEventWrite(db: DatabaseSync): (runKey: number, event: RunEvent, context: EventContext) => void {
-  const insertEvent = statement<EventRow & Keyed>(db, insertEventSql);
-  return (runKey, event, { stepNumberOf, attempts }) => {
-    const { stepRunId, attemptId } = event;
-    const attempt = attemptId === null ? null : attempts.get(attemptId);
-    assert(attempt !== undefined, `event ${event.sequence} names an attempt of its run`);
-    const stepNumber = stepRunId === null ? null : stepNumberOf(stepRunId);
-    insertEvent.run({ runKey, ...encodeEvent(event, { stepNumber, attemptEpoch: attempt?.stepRunVersion ?? null }) });
+function placeOf({ stepRunId, attemptId, sequence }: RunEvent, rows: RunRows, numberOf: StepNumberOf): EventPlace {
+  const attempt = attemptId === null ? null : rows.attempts.get(attemptId);
+  assert(attempt !== undefined, `event ${sequence} names an attempt of its run`);
+  return {
+    stepNumber: stepRunId === null ? null : numberOf(stepRunId),
+    attemptEpoch: attempt?.stepRunVersion ?? null,
   };
 }
 
-function createRunWrite(db: DatabaseSync): (runKey: number, before: Run, after: Run) => void {
-  const update = statement<ReturnType<typeof encodeRunProgress> & Keyed & { expectedVersion: number }>(
+/** Finds the numbers of the steps that one append touches, each once. */
+function createStepNumbers(db: DatabaseSync): (runKey: number, rows: RunRows) => StepNumberOf {
+  const select = statement<{ first: number; last: number; stepKey: string }, { number: number }>(
     db,
-    updateRunSql,
+    selectStepNumberSql,
   );
-  const end = statement<ReturnType<typeof encodeRunEnd> & Keyed & { expectedVersion: number }>(db, endRunSql);
-  return (runKey, before, after) => {
-    const fence = { runKey, expectedVersion: before.version };
+  return (runKey, rows) => {
+    const known = new Map<string, number>();
+    return (stepRunId) => {
+      const stepKey = rows.steps.get(stepRunId)?.stepKey;
+      const found = known.get(stepRunId) ?? (stepKey && select.get({ ...stepKeysOf(runKey), stepKey })?.number);
+      assert(typeof found === 'number', `step run ${stepRunId} is in the admission of its run`);
+      known.set(stepRunId, found);
+      return found;
+    };
+  };
+}
+
+export type EventKeys = { readonly runKey: number; readonly eventKey: number; readonly previousKey: number | null };
+
+/** Inserts events. Keys are given out by the caller, counting on from `nextKey`: nobody else writes meanwhile. */
+export function createEventWrite(db: DatabaseSync) {
+  const lastEvent = statement<Record<string, never>, { lastKey: number }>(db, lastEventSql);
+  const insertEvent = statement<EventRow & EventKeys>(db, insertEventSql);
+  return {
+    nextKey: (): number => 1 + (lastEvent.get({})?.lastKey ?? 0),
+    insert(keys: EventKeys, event: RunEvent, place: EventPlace): void {
+      insertEvent.run({ ...encodeEvent(event, place), ...keys });
+    },
+  };
+}
+
+type RunKeys = { readonly runKey: number; readonly lastEventKey: number };
+type Fence = { recordKey: number; expectedVersion: number };
+
+function createRunWrite(db: DatabaseSync): (keys: RunKeys, before: Run, after: Run) => void {
+  const update = statement<ReturnType<typeof encodeRunProgress> & Fence>(db, updateRunSql);
+  const end = statement<ReturnType<typeof encodeRunEnd> & Fence>(db, endRunSql);
+  return ({ runKey, lastEventKey }, before, after) => {
+    const fence = { recordKey: recordKeyOf(runKey, 0), expectedVersion: before.version };
     const changes =
       before.status === after.status
-        ? update.run({ ...encodeRunProgress(after), ...fence })
-        : end.run({ ...encodeRunEnd(after), ...fence });
+        ? update.run({ ...encodeRunProgress(after, lastEventKey), ...fence })
+        : end.run({ ...encodeRunEnd(after, lastEventKey), ...fence });
     assert(changes === 1, `run ${after.id} is still at version ${before.version}`);
   };
 }
 
-function createStepWrite(db: DatabaseSync): (key: Numbered, before: StepRun, after: StepRun) => void {
-  const update = statement<ReturnType<typeof encodeStep> & Numbered & { expectedDigest: Uint8Array }>(
-    db,
-    updateStepSql,
-  );
-  return (key, before, after) => {
-    const changes = update.run({ ...encodeStep(after), ...key, expectedDigest: toBytes(before.digest) });
+function createStepWrite(db: DatabaseSync): (recordKey: number, before: StepRun, after: StepRun) => void {
+  type Values = ReturnType<typeof encodeStep> & { recordKey: number; expectedDigest: Uint8Array };
+  const update = statement<Values>(db, updateStepSql);
+  return (recordKey, before, after) => {
+    const changes = update.run({ ...encodeStep(after), recordKey, expectedDigest: toBytes(before.digest) });
     assert(changes === 1, `step ${after.stepKey} of run ${after.runId} is still at version ${before.version}`);
   };
 }
 
-type AttemptColumns = ReturnType<typeof encodeAttemptProgress> & Numbered;
-type NewAttempt = AttemptColumns & {
-  stepNumber: number;
-  stepRunVersion: number;
-  executorType: string;
-  executionDigest: Uint8Array;
-  claimedAtMs: number;
-};
+type AttemptPlace = { readonly runKey: number; readonly stepNumber: number };
+type AttemptProgress = ReturnType<typeof encodeAttemptProgress>;
+type NewAttempt = AttemptProgress &
+  AttemptPlace & {
+    previousKey: number | null;
+    number: number;
+    stepRunVersion: number;
+    executorType: string;
+    executionDigest: Uint8Array;
+    claimedAtMs: number;
+  };
 
+/** Only the latest attempt of a step is ever written: a new one takes that place, and only it changes afterwards. */
 function createAttemptWrite(
   db: DatabaseSync,
-): (key: Keyed & { stepNumber: number }, before: RunAttempt | null, after: RunAttempt) => void {
-  const insert = statement<NewAttempt>(db, insertAttemptSql);
-  const update = statement<AttemptColumns & { expectedDigest: Uint8Array }>(db, updateAttemptSql);
-  return ({ runKey, stepNumber }, before, after) => {
-    const columns = { ...encodeAttemptProgress(after), runKey, number: after.number };
+): (place: AttemptPlace, before: RunAttempt | null, after: RunAttempt) => void {
+  const last = statement<{ recordKey: number }, { lastAttemptKey: number | null }>(db, selectLastAttemptSql);
+  const insert = statement<NewAttempt, { attemptKey: number }>(db, insertAttemptSql);
+  const lead = statement<{ recordKey: number; attemptKey: number }>(db, leadToAttemptSql);
+  const update = statement<AttemptProgress & { attemptKey: number; expectedDigest: Uint8Array }>(db, updateAttemptSql);
+  return (place, before, after) => {
+    const recordKey = recordKeyOf(place.runKey, place.stepNumber);
+    const lastAttemptKey = last.get({ recordKey })?.lastAttemptKey ?? null;
+    const columns = encodeAttemptProgress(after);
     if (before === null) {
-      const { stepRunVersion, executorType, claimedAtMs } = after;
+      const { number, stepRunVersion, executorType, claimedAtMs } = after;
       const executionDigest = toBytes(after.executionDigest);
-      insert.run({ ...columns, stepNumber, stepRunVersion, executorType, executionDigest, claimedAtMs });
+      const constant = { number, stepRunVersion, executorType, claimedAtMs, executionDigest };
+      const { attemptKey } = insert.get({ ...columns, ...constant, ...place, previousKey: lastAttemptKey })!;
+      lead.run({ recordKey, attemptKey });
       return;
     }
-    const changes = update.run({ ...columns, expectedDigest: toBytes(before.digest) });
+    assert(lastAttemptKey !== null, `attempt ${after.number} of run ${after.runId} is the latest of its step`);
+    const expectedDigest = toBytes(before.digest);
+    const changes = update.run({ ...columns, attemptKey: lastAttemptKey, expectedDigest });
     assert(changes === 1, `attempt ${after.number} of run ${after.runId} is still ${before.status}`);
   };
 }

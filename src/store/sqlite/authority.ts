@@ -1,5 +1,5 @@
-// The operation authority: the one bounded inbox through which all work on the connection passes. Owns the connection, the
-// order of work and every answer. Synchronous inside a turn; between turns it waits on events, never on a loop.
+// The operation authority: the one bounded inbox through which all work on the connection passes. Owns the connection,
+// the order of work and every answer. Synchronous inside a turn; between turns it waits on events, never on a loop.
 //
 //            accept                    begin                     COMMIT
 //   idle ───────────▶ scheduled ─────────────────▶ (one turn) ──────────▶ effects, answers ──▶ idle | scheduled

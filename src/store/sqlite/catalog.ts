@@ -1,6 +1,6 @@
 // The catalog of a database as plain data: what the migrations make of an empty one, and what a database at hand really
 // has. Owns the comparison of the two. Reads the schema only; never decides what a difference means.
-import type { DatabaseSync } from 'node:sqlite';
+import { DatabaseSync } from 'node:sqlite';
 import { sha256 } from '../../core/hash.ts';
 
 /** Facts of one object by name, such as `column status` → `INTEGER NOT NULL`. */
@@ -37,6 +37,35 @@ export function normalizeSql(sql: string): string {
 export function packSql(sql: string): string {
   const pack = (piece: string, quoted: string | undefined) => quoted ?? (piece.includes('\n') ? '\n' : ' ');
   return sql.replaceAll(sqlPieces, pack).trim();
+}
+
+/** The digest of each object's text, as a catalog with that one fact. */
+export function listTexts(db: DatabaseSync): Catalog {
+  const objects = db.prepare(objectsSql).all() as SchemaRow[];
+  return Object.fromEntries(objects.map((row) => [`${row.type} ${row.name}`, { sql: sha256(normalizeSql(row.sql)) }]));
+}
+
+/** One digest for the texts of all objects: equal exactly where `compareCatalogs` finds nothing. */
+export function digestSchema(db: DatabaseSync): string {
+  return sha256(JSON.stringify(listTexts(db)));
+}
+
+/** The catalog that migrations make of an empty database, in memory. Throws what SQLite throws. */
+export function buildCatalog(migrations: readonly { readonly sql: string }[]): Catalog {
+  return withSchema(migrations, describeCatalog);
+}
+
+/** Makes the schema of migrations in memory and looks at it. */
+export function withSchema<T>(migrations: readonly { readonly sql: string }[], look: (db: DatabaseSync) => T): T {
+  const db = new DatabaseSync(':memory:');
+  try {
+    for (const { sql } of migrations) {
+      db.exec(sql);
+    }
+    return look(db);
+  } finally {
+    db.close();
+  }
 }
 
 /** Every object of the database's schema but SQLite's own. Reads only; a few milliseconds for fifty objects. */

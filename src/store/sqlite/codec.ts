@@ -10,14 +10,17 @@ export function toBytes(hex: string): Uint8Array {
   return Buffer.from(hex, 'hex');
 }
 
-export function toHex(bytes: Uint8Array): string {
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('hex');
+/** Hex of a stored digest. One that is missing where a record must have it becomes one that no record has. */
+export function toHex(bytes: Uint8Array | null): string {
+  return bytes === null ? '' : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('hex');
 }
 
+/** As `toBytes`, for a digest that a record may lack. */
 export function toBytesOrNull(hex: string | null): Uint8Array | null {
   return hex === null ? null : toBytes(hex);
 }
 
+/** As `toHex`, for a digest that a record may lack. */
 export function toHexOrNull(bytes: Uint8Array | null): string | null {
   return bytes === null ? null : toHex(bytes);
 }
@@ -49,6 +52,7 @@ export type SpanColumns = readonly [
   lengthMs: number | null,
 ];
 
+/** The columns of a span. Its inverse is `decodeSpan`. */
 export function encodeSpan(span: Span | null): SpanColumns {
   return span === null ? [null, null, null, null] : [span.startMs, span.startUptimeMs, span.bootId, span.lengthMs];
 }

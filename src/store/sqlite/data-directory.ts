@@ -17,7 +17,8 @@ export type DataPaths = {
   readonly marker: string;
 };
 
-function dataPaths(data: string): DataPaths {
+/** The paths of a data directory whose own path is absolute and without links. Looks at nothing. */
+export function dataPaths(data: string): DataPaths {
   return {
     data,
     database: path.join(data, 'qinglong.db'),
@@ -30,7 +31,8 @@ function dataPaths(data: string): DataPaths {
 
 /**
  * Makes the directory (0700) where it is missing, and gives its paths with links in them followed. An empty directory
- * becomes 0700 too; one that holds anything keeps its mode, as it may be shared. Throws `invalid`, `full`, `unavailable`.
+ * becomes 0700 too; one that holds anything keeps its mode, as it may be shared. Throws `invalid`, `full`,
+ * `unavailable`.
  */
 export function makeDataDirectory(data: string): DataPaths {
   assert(path.isAbsolute(data), 'the data directory is an absolute path');

@@ -1,5 +1,5 @@
-// Carries out one operation of a protocol on one connection: reads what it names, lets it decide, appends and writes, all in
-// one savepoint of the turn's transaction. Owns no transaction and no queue.
+// Carries out one operation of a protocol on one connection: reads what it names, lets it decide, appends and writes,
+// all in one savepoint of the turn's transaction. Owns no transaction and no queue.
 import type { DatabaseSync } from 'node:sqlite';
 import { assert } from '../../core/errors.ts';
 import type { Clock } from '../../core/ports.ts';
@@ -27,8 +27,9 @@ export type Driver = {
   /** Inside a transaction. Throws `damaged` for rows that are not as they were written. */
   readonly read: ReadOne;
   /**
-   * Inside a transaction. What it throws was rolled back to where it began; if SQLite gave up the whole transaction, as on
-   * a full disk, `isTransaction` says so. An identity that is taken is the operation's own outcome, where it has one.
+   * Inside a transaction. What it throws was rolled back to where it began; if SQLite gave up the whole transaction, as
+   * on a full disk, `isTransaction` says so. An identity that is taken is the operation's own outcome, where it has
+   * one.
    */
   readonly carryOut: (operation: Operation, freshIds: readonly string[]) => CarriedOut;
 };

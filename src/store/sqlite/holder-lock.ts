@@ -1,5 +1,5 @@
-// The holder lock: whoever writes holds BEGIN EXCLUSIVE on lock.db for as long as it lives. The kernel drops it with the
-// process, so a dead holder blocks nobody. holder.json says who it is; it is a courtesy, the lock is the truth.
+// The holder lock: whoever writes holds BEGIN EXCLUSIVE on lock.db for as long as it lives. The kernel drops it with
+// the process, so a dead holder blocks nobody. holder.json says who it is; it is a courtesy, the lock is the truth.
 //
 // These are POSIX locks: any open and close of lock.db through `fs` in the holder would drop them. So it is only ever
 // looked at with `stat`. Nothing is written to it: it stays at 0 bytes.
@@ -40,6 +40,8 @@ const held = new Set<DatabaseSync>();
 export function acquireHolderLock(paths: DataPaths, { command, socket }: HolderIdentity, clock: Clock): HolderLock {
   const db = openLockFile(paths.lock);
   try {
+    // Else an empty file's transaction begins with a journal on flash.
+    db.exec('PRAGMA journal_mode = MEMORY');
     db.exec('BEGIN EXCLUSIVE');
     held.add(db);
     const holder: Holder = { pid: process.pid, socket, startedAtMs: clock.observe().wallMs, command };
@@ -92,8 +94,8 @@ function describeHolder(holder: Holder | null): string {
 }
 
 /**
- * Who says that it holds the directory, if that process lives; null otherwise. Not proof that the lock is held: pids are
- * given again. Throws what `fromFileError` makes of a file that cannot be read.
+ * Who says that it holds the directory, if that process lives; null otherwise. Not proof that the lock is held: pids
+ * are given again. Throws what `fromFileError` makes of a file that cannot be read.
  */
 export function readHolder(paths: DataPaths): Holder | null {
   const value = readJson(paths.holder);

@@ -1,5 +1,5 @@
-// What SQLite itself can say about the soundness of a file: its pages, b-trees, indexes and constraints, and its foreign
-// keys. Reads only. Whether the rows tell a true story is `verify`'s question.
+// What SQLite itself can say about the soundness of a file: its pages, b-trees, indexes and constraints, and its
+// foreign keys. Reads only. Whether the rows tell a true story is `verify`'s question.
 import type { DatabaseSync } from 'node:sqlite';
 import { isEdgeError } from '../../core/errors.ts';
 import { statement, toEdgeError } from './statement.ts';

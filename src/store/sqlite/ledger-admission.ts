@@ -8,7 +8,7 @@ import type { Plan } from '../../core/plan.ts';
 import type { Run, StepRun } from '../../core/records.ts';
 import type { LedgerWrite } from '../../protocol/protocol.ts';
 import { createEventWrite } from './append.ts';
-import { toBytes } from './codec.ts';
+import { recordKeyOf, toBytes } from './codec.ts';
 import {
   type AdmissionStepRow,
   encodeKey,
@@ -33,76 +33,89 @@ const insertIdentitySql = `INSERT INTO RunIdentities (
     :deadlineBootId, :deadlineLengthMs
   ) RETURNING runKey`;
 const insertRunSql = `INSERT INTO RunRecords (
-    runKey, kind, number, status, version, createdAtMs, startedAtMs, updatedAtMs, cancelRequestedAtMs, cancelReason,
+    recordKey, lastEventKey, status, version, createdAtMs, startedAtMs, updatedAtMs, cancelRequestedAtMs, cancelReason,
     planDigest, historyDigest, digest
   ) VALUES (
-    :runKey, 0, 0, 'running', :version, :createdAtMs, :startedAtMs, :updatedAtMs, :cancelRequestedAtMs, :cancelReason,
-    :planDigest, :historyDigest, :digest
+    :recordKey, :lastEventKey, 'running', :version, :createdAtMs, :startedAtMs, :updatedAtMs, :cancelRequestedAtMs,
+    :cancelReason, :planDigest, :historyDigest, :digest
   )`;
 const insertStepSql = `INSERT INTO RunRecords (
-    runKey, kind, number, status, version, updatedAtMs, readyAtMs, startedAtMs, finishedAtMs, digest, attemptCount,
-    spanStartMs, spanStartUptimeMs, spanBootId, spanLengthMs, resultCode, errorSummary, inputRef, outputRef
+    recordKey, status, version, updatedAtMs, readyAtMs, startedAtMs, finishedAtMs, digest, attemptCount, dueStartMs,
+    dueStartUptimeMs, dueBootId, dueLengthMs, resultCode, errorSummary, inputRef, outputRef
   ) VALUES (
-    :runKey, 1, :number, :status, :version, :updatedAtMs, :readyAtMs, :startedAtMs, :finishedAtMs, :digest,
-    :attemptCount, :spanStartMs, :spanStartUptimeMs, :spanBootId, :spanLengthMs, :resultCode, :errorSummary, :inputRef,
-    :outputRef
+    :recordKey, :status, :version, :updatedAtMs, :readyAtMs, :startedAtMs, :finishedAtMs, :digest, :attemptCount,
+    :dueStartMs, :dueStartUptimeMs, :dueBootId, :dueLengthMs, :resultCode, :errorSummary, :inputRef, :outputRef
   )`;
 const insertAdmissionSql = `INSERT INTO QingLong3PluginPackageWorkflowAdmissions (
     runKey, planId, planDigest, projectId, packageName, installationId, lockDigest, generation, generationDigest,
     materializedRevisionDigest, publicationDigest, workflowId, workflowDefinitionDigest, stepCount, plannedAtMs,
-    admittedAtMs, finalRunVersion, finalRunEventSequence, historyDigest, receiptDigest, plan, receipt
+    admittedAtMs, finalRunVersion, finalRunEventSequence, historyDigest, receiptDigest, plan
   ) VALUES (
     :runKey, :planId, :planDigest, :projectId, :packageName, :installationId, :lockDigest, :generation,
     :generationDigest, :materializedRevisionDigest, :publicationDigest, :workflowId, :workflowDefinitionDigest,
     :stepCount, :plannedAtMs, :admittedAtMs, :finalRunVersion, :finalRunEventSequence, :historyDigest, :receiptDigest,
-    :plan, :receipt
+    :plan
   )`;
 const insertAdmissionStepSql = `INSERT INTO QingLong3PluginPackageWorkflowAdmissionSteps (
-    runKey, number, stepKey, taskSourceDigest, needs, stepRunDigest
-  ) VALUES (:runKey, :number, :stepKey, :taskSourceDigest, :needs, :stepRunDigest)`;
+    recordKey, stepKey, taskSourceDigest, needs, stepRunDigest
+  ) VALUES (:recordKey, :stepKey, :taskSourceDigest, :needs, :stepRunDigest)`;
 const insertKeySql = `INSERT INTO AdmissionKeys (
     planId, projectId, idempotencyKey, planDigest, packageName, workflowId, runId, receiptDigest, expiresAtMs
   ) VALUES (
     :planId, :projectId, :idempotencyKey, :planDigest, :packageName, :workflowId, :runId, :receiptDigest, :expiresAtMs
   )`;
 
-type Keyed = { runKey: number };
-type NewRun = ReturnType<typeof encodeRunProgress> &
-  Keyed & { createdAtMs: number; startedAtMs: number; planDigest: Uint8Array };
+type NewRun = ReturnType<typeof encodeRunProgress> & ReturnType<typeof constantColumns> & { recordKey: number };
+type NewStep = ReturnType<typeof encodeStep> & { recordKey: number };
+type NewAdmissionStep = Omit<AdmissionStepRow, 'number'> & { recordKey: number };
 type AdmissionWrite = Extract<LedgerWrite, { readonly write: 'admission' }>;
 
+/** Inserts one admission. Throws SQLite's constraint error for a taken identity; a false bundle is a broken invariant. */
 export function createAdmissionWrite(db: DatabaseSync): (admission: AdmissionWrite) => void {
-  const insertIdentity = statement<IdentityRow, Keyed>(db, insertIdentitySql);
-  const insertRun = statement<NewRun>(db, insertRunSql);
-  const insertStep = statement<ReturnType<typeof encodeStep> & Keyed & { number: number }>(db, insertStepSql);
-  const insertAdmission = statement<PlanRow & ReceiptRow & Keyed>(db, insertAdmissionSql);
-  const insertAdmissionStep = statement<AdmissionStepRow & Keyed>(db, insertAdmissionStepSql);
+  const writeRecords = createRecordInserts(db);
+  const insertAdmission = statement<PlanRow & ReceiptRow & { runKey: number }>(db, insertAdmissionSql);
+  const insertAdmissionStep = statement<NewAdmissionStep>(db, insertAdmissionStepSql);
   const insertKey = statement<KeyRow>(db, insertKeySql);
-  const writeEvent = createEventWrite(db);
 
   return ({ plan, bundle, key }) => {
     checkBundle(plan, bundle);
-    const { rows, events, receipt } = bundle;
+    const { receipt } = bundle;
+    const runKey = writeRecords(plan, bundle);
+    insertAdmission.run({ ...encodePlan(plan), ...encodeReceipt(receipt), runKey });
+    plan.steps.forEach((step, index) => {
+      const { number, ...planned } = encodePlanStep(plan, step);
+      const columns = { ...planned, ...encodeReceiptStep(receipt.steps[index]!) };
+      insertAdmissionStep.run({ ...columns, recordKey: recordKeyOf(runKey, number) });
+    });
+    insertKey.run(encodeKey(key));
+  };
+}
+
+/** The run and its first event, then each step with the event that creates it; returns the run's key. */
+function createRecordInserts(db: DatabaseSync): (plan: Plan, bundle: AdmissionBundle) => number {
+  const insertIdentity = statement<IdentityRow, { runKey: number }>(db, insertIdentitySql);
+  const insertRun = statement<NewRun>(db, insertRunSql);
+  const insertStep = statement<NewStep>(db, insertStepSql);
+  const eventWrite = createEventWrite(db);
+  return (plan, { rows, events }) => {
     const { run } = rows;
     const [admitted, ...created] = events;
     assert(admitted?.type === 'workflow.admitted', 'an admission begins with workflow.admitted');
     const { runKey } = insertIdentity.get(encodeIdentity(run.id, admitted.payload))!;
-    insertRun.run({ ...encodeRunProgress(run), runKey, ...constantColumns(run) });
-    const context = {
-      stepNumberOf: (id: string) => 1 + plan.steps.findIndex(({ stepRunId }) => stepRunId === id),
-      attempts: rows.attempts,
-    };
-    writeEvent(runKey, admitted, context);
-    plan.steps.forEach((step, index) => {
-      insertStep.run({ ...encodeStep(rows.steps.get(step.stepRunId)!), runKey, number: index + 1 });
-      writeEvent(runKey, created[index]!, context);
+    const firstKey = eventWrite.nextKey();
+    const lastKey = firstKey + created.length;
+    insertRun.run({ ...encodeRunProgress(run, lastKey), ...constantColumns(run), recordKey: recordKeyOf(runKey, 0) });
+    eventWrite.insert({ runKey, eventKey: firstKey, previousKey: null }, admitted, {
+      stepNumber: null,
+      attemptEpoch: null,
     });
-    insertAdmission.run({ ...encodePlan(plan), ...encodeReceipt(receipt), runKey });
     plan.steps.forEach((step, index) => {
-      const columns = { ...encodePlanStep(plan, step), ...encodeReceiptStep(receipt.steps[index]!) };
-      insertAdmissionStep.run({ ...columns, runKey });
+      const number = index + 1;
+      insertStep.run({ ...encodeStep(rows.steps.get(step.stepRunId)!), recordKey: recordKeyOf(runKey, number) });
+      const keys = { runKey, eventKey: firstKey + number, previousKey: firstKey + index };
+      eventWrite.insert(keys, created[index]!, { stepNumber: number, attemptEpoch: null });
     });
-    insertKey.run(encodeKey(key));
+    return runKey;
   };
 }
 

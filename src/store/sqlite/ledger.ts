@@ -1,6 +1,6 @@
-// Writes beside the runs: admissions, installations and their heads, revisions, the publication chain, lifecycle events,
-// quarantines, runs set aside. Inside whatever transaction is open. A taken identity is a constraint error of SQLite,
-// which `isCollision` recognizes; a head or state that is not the expected one is a broken invariant.
+// Writes beside the runs: admissions, installations and their heads, revisions, the publication chain, lifecycle
+// events, quarantines, runs set aside. Inside whatever transaction is open. A taken identity is a constraint error of
+// SQLite, which `isCollision` recognizes; a head or state that is not the expected one is a broken invariant.
 import type { DatabaseSync } from 'node:sqlite';
 import { canonicalJson } from '../../core/canonical-json.ts';
 import { assert } from '../../core/errors.ts';

@@ -1,6 +1,6 @@
-// Brings a database from one version of the schema to the next: numbered steps, each in one IMMEDIATE transaction together
-// with its entry in `Migrations`, so that a kill at any point leaves whole steps only and starting again goes on there.
-// Decides nothing about when: store.ts migrates what this process is making, and what an operator asks for.
+// Brings a database from one version of the schema to the next: numbered steps, each in one IMMEDIATE transaction
+// together with its entry in `Migrations`, so that a kill at any point leaves whole steps only and starting again goes
+// on there. Decides nothing about when: store.ts migrates what this process is making, and what an operator asks for.
 import type { DatabaseSync } from 'node:sqlite';
 import { assert, EdgeError } from '../../core/errors.ts';
 import { statement, toEdgeError } from './statement.ts';

@@ -7,16 +7,16 @@ import { sql as sql4 } from './migrations/0084-capability-v42.generated.ts';
 
 /** In the order in which they are applied; `sha256` is that of the file under schema/sqlite. */
 export const migrations: readonly { readonly id: string; readonly sha256: string; readonly sql: string }[] = [
-  { id: '0080-baseline', sha256: 'c177de96cb8ab7f46b70f375baac8c80f2c03bd2edb6b55843e664e43285f8a9', sql: sql0 },
+  { id: '0080-baseline', sha256: '034d94e605bb0f87ec6e1efd58a83867af6de6eda82e8e2cf1c0b8d7a596360c', sql: sql0 },
   {
     id: '0081-plugin-package-workflow-admissions',
-    sha256: '4e79fecd12d296c986beae2b73d9d07fe8c6dae601d4b2398a471e14c1d6ff96',
+    sha256: 'a5353dbcb8aafab4ea6708f7db2af81da33fea4f06d0c858a22acd0fd4b6e872',
     sql: sql1,
   },
   { id: '0082-capability-v41', sha256: '7fe2475c64974173c99466092735069ef2ead74d0c3d703a2d2175e2a5f94828', sql: sql2 },
   {
     id: '0083-workflow-task-attempt-admissions',
-    sha256: 'fe8666b3505e58728d594d160466c6a259f210e3f8703236763c6447feac0ccc',
+    sha256: '0b72c551d4bac46dea62cfa22255c5a16b141921404f9752d5858c5257275dd6',
     sql: sql3,
   },
   { id: '0084-capability-v42', sha256: '6230ce406aa724b44c33532eae45622c0c7acc3d9f56c57454ec5a20b82d54fb', sql: sql4 },

@@ -1,5 +1,5 @@
-// Opens SQLite files by profile, so that whoever holds a connection knows what it is: 0600, no link, every pragma's answer
-// checked. Owns no lock and no schema. Never closes a file of SQLite through `fs` once SQLite may have it open.
+// Opens SQLite files by profile, so that whoever holds a connection knows what it is: 0600, no link, every pragma's
+// answer checked. Owns no lock and no schema. Never closes a file of SQLite through `fs` once SQLite may have it open.
 import { accessSync, chmodSync, closeSync, constants, openSync } from 'node:fs';
 import path from 'node:path';
 import { DatabaseSync, type DatabaseSyncOptions } from 'node:sqlite';
@@ -33,7 +33,10 @@ export type OpenWriter = StorageSettings & {
   readonly isFresh: boolean;
 };
 
-/** A connection that writes, and waits up to 5 s where another is in the way: nobody is served yet. Throws `damaged`, `unavailable`, `busy`, `full`; `invalid` for a link or another journal mode. */
+/**
+ * A connection that writes, and waits up to 5 s where another is in the way: nobody is served yet. Throws `damaged`,
+ * `unavailable`, `busy`, `full`; `invalid` for a link or another journal mode.
+ */
 export function openWriter({ path: file, durability, isFresh }: OpenWriter): DatabaseSync {
   makePrivateFile(file, { mayCreate: isFresh });
   const db = connect(file, 'rw', { timeout: limits.turnRetryMsMax });
@@ -55,7 +58,7 @@ export function openReadOnly({ path: file, profile }: { readonly path: string } 
   return settle(db, file, () => setPragmas(db, readerPragmas(profile)));
 }
 
-/** A file that only carries SQLite's lock. Its `timeout` is `busyTimeoutMs`; nothing is ever written to it. */
+/** A file that only carries SQLite's lock; waits 50 ms for it. Same errors as `openWriter`. */
 export function openLockFile(file: string): DatabaseSync {
   makePrivateFile(file, { mayCreate: true });
   return connect(file, 'rw', { timeout: limits.busyTimeoutMs });
@@ -158,7 +161,7 @@ function createFile(file: string): void {
     closeSync(openSync(file, 'wx', 0o600));
     syncDirectory(path.dirname(file));
   } catch (error) {
-    // Another process made it first; opening an existing file here could drop that process's locks only if it were ours.
+    // Another process made it first: `wx` has not opened it.
     if (fileErrorCode(error) !== 'EEXIST') {
       throw error;
     }

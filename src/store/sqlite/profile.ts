@@ -34,8 +34,8 @@ export const journalBytesMax = { edge: 8 * MIB, standalone: 64 * MIB } as const 
 export type Pragma = { readonly set: string; readonly answer: string | number };
 
 /**
- * What the file has for good; settled before its first page is written. On a file that is there they are only asked for:
- * setting auto_vacuum again would write a page at every start.
+ * What the file has for good; settled before its first page is written. On a file that is there they are only asked
+ * for: setting auto_vacuum again would write a page at every start.
  */
 export const layoutPragmas: readonly Pragma[] = [
   // 4096 costs 1.7 to 2.3 times as many bytes written.

@@ -1,5 +1,5 @@
-// Reading beside any holder, or without one: for commands that only look. Takes no lock of ours and writes nothing; each
-// read is one short transaction, so that a writer waits for a few milliseconds at most.
+// Reading beside any holder, or without one: for commands that only look. Takes no lock of ours and writes nothing;
+// each read is one short transaction, so that a writer waits for a few milliseconds at most.
 import type { DatabaseSync } from 'node:sqlite';
 import { EdgeError } from '../../core/errors.ts';
 import type { ReadName, ReadRequest, Reads } from '../../protocol/reads.ts';
@@ -25,8 +25,8 @@ export type Reader = {
 };
 
 /**
- * Throws `not-found` without a data directory, `damaged` where the database was lost, `unavailable` where it is older or
- * newer than the schema. Creates no file but a WAL's `-shm`.
+ * Throws `not-found` without a data directory, `damaged` where the database was lost, `unavailable` where it is older
+ * or newer than the schema. Creates no file but a WAL's `-shm`.
  */
 export function openReaderWith(
   { data }: { readonly data: string },
@@ -57,8 +57,8 @@ export function openReaderWith(
   }
 }
 
-// A holder that died inside a commit leaves a hot journal, which only a connection that writes can roll back. SQLite's own
-// locks make that safe beside anybody.
+// A holder that died inside a commit leaves a hot journal, which only a connection that writes can roll back. SQLite's
+// own locks make that safe beside anybody.
 function openRecovered(paths: DataPaths, settings: StorageSettings): DatabaseSync {
   const place = { path: paths.database, ...settings };
   try {

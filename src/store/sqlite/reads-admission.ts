@@ -2,11 +2,12 @@
 // comes from a cache: every column of both ledgers is compared with the plan, the receipt and the first events, and the
 // run's present state must be a later one of the same run. Nothing is repaired.
 import type { DatabaseSync } from 'node:sqlite';
-import { type AdmissionEvidence, type Receipt, readReceipt } from '../../core/admission.ts';
-import type { RunEvent } from '../../core/events.ts';
+import { type AdmissionEvidence, buildAdmission, type Receipt } from '../../core/admission.ts';
+import type { EventOf, RunEvent } from '../../core/events.ts';
 import type { Plan } from '../../core/plan.ts';
 import type { Reads } from '../../protocol/reads.ts';
-import { type Columns, checkMirror, damaged, parseCanonical, toBytes } from './codec.ts';
+import { type Columns, checkMirror, damaged, stepKeysOf, toBytes } from './codec.ts';
+import { createEventReads } from './reads-event.ts';
 import { type PlanSource, verifyPlan } from './reads-plan.ts';
 import { createRowReads, createRunFinder } from './reads-run.ts';
 import {
@@ -20,28 +21,24 @@ import {
   type PlanRow,
   type ReceiptRow,
 } from './rows-admission.ts';
-import { decodeEvent, type EventRow } from './rows-event.ts';
 import { encodeIdentity, type IdentityRow } from './rows-record.ts';
 import { statement } from './statement.ts';
 
-const selectByPlanSql = `SELECT runKey, planId, planDigest, projectId, packageName, installationId, lockDigest, generation,
-    generationDigest, materializedRevisionDigest, publicationDigest, workflowId, workflowDefinitionDigest, stepCount,
-    plannedAtMs, plan, admittedAtMs, finalRunVersion, finalRunEventSequence, historyDigest, receiptDigest, receipt
+const selectByPlanSql = `SELECT runKey, planId, planDigest, projectId, packageName, installationId, lockDigest,
+    generation, generationDigest, materializedRevisionDigest, publicationDigest, workflowId, workflowDefinitionDigest,
+    stepCount, plannedAtMs, plan, admittedAtMs, finalRunVersion, finalRunEventSequence, historyDigest, receiptDigest
   FROM QingLong3PluginPackageWorkflowAdmissions WHERE planId = :planId`;
-const selectByRunSql = `SELECT runKey, planId, planDigest, projectId, packageName, installationId, lockDigest, generation,
-    generationDigest, materializedRevisionDigest, publicationDigest, workflowId, workflowDefinitionDigest, stepCount,
-    plannedAtMs, plan, admittedAtMs, finalRunVersion, finalRunEventSequence, historyDigest, receiptDigest, receipt
+const selectByRunSql = `SELECT runKey, planId, planDigest, projectId, packageName, installationId, lockDigest,
+    generation, generationDigest, materializedRevisionDigest, publicationDigest, workflowId, workflowDefinitionDigest,
+    stepCount, plannedAtMs, plan, admittedAtMs, finalRunVersion, finalRunEventSequence, historyDigest, receiptDigest
   FROM QingLong3PluginPackageWorkflowAdmissions
   WHERE runKey = (SELECT runKey FROM RunIdentities WHERE runId = :runId)`;
 const selectStepsSql = `SELECT number, stepKey, taskSourceDigest, needs, stepRunDigest
-  FROM QingLong3PluginPackageWorkflowAdmissionSteps WHERE runKey = :runKey ORDER BY number`;
+  FROM QingLong3PluginPackageWorkflowAdmissionSteps WHERE recordKey BETWEEN :first AND :last ORDER BY recordKey`;
 const selectIdentitySql = `SELECT runId, projectId, planId, workflowId, publicationDigest, packageName, generation,
     triggerType, triggerId, scheduledForMs, requestedBy, idempotencyKey, retryOfRunId, deadlineStartMs,
     deadlineStartUptimeMs, deadlineBootId, deadlineLengthMs
   FROM RunIdentities WHERE runKey = :runKey`;
-// Capped at the admission's own events: whatever the run became since is none of its evidence.
-const selectEventsSql = `SELECT sequence, type, actorType, actorId, stepNumber, attemptEpoch, payload, createdAtMs
-  FROM RunEvents WHERE runKey = :runKey AND sequence <= :last ORDER BY sequence LIMIT :last`;
 const isRunKnownSql = 'SELECT 1 AS isKnown FROM RunIdentities WHERE runId = :runId';
 const selectKeyOfPlanSql = `SELECT planId, projectId, idempotencyKey, planDigest, packageName, workflowId, runId,
     receiptDigest, expiresAtMs
@@ -51,6 +48,7 @@ const selectKeyOfStartSql = `SELECT planId, projectId, idempotencyKey, planDiges
   FROM AdmissionKeys WHERE projectId = :projectId AND idempotencyKey = :idempotencyKey`;
 
 type LedgerRow = PlanRow & ReceiptRow & { readonly runKey: number };
+type Admitted = EventOf<'workflow.admitted'>;
 type StartKey = Reads['keyOfStart']['args'];
 
 export type AdmissionReads = Pick<
@@ -61,6 +59,7 @@ type AdmissionReader = {
   readonly [N in keyof AdmissionReads]: (args: AdmissionReads[N]['args']) => AdmissionReads[N]['rows'];
 };
 
+/** The reads of admissions on one connection. They throw `damaged`, naming table and column of what differs. */
 export function createAdmissionReads(db: DatabaseSync, plans: PlanSource): AdmissionReader {
   const selectByPlan = statement<{ planId: string }, LedgerRow>(db, selectByPlanSql);
   const selectByRun = statement<{ runId: string }, LedgerRow>(db, selectByRunSql);
@@ -111,9 +110,9 @@ function createVerifier(
   db: DatabaseSync,
   plans: PlanSource,
 ): (row: LedgerRow, key: KeyRow | null) => AdmissionEvidence {
-  const selectSteps = statement<{ runKey: number }, AdmissionStepRow>(db, selectStepsSql);
+  const selectSteps = statement<{ first: number; last: number }, AdmissionStepRow>(db, selectStepsSql);
   const selectIdentity = statement<{ runKey: number }, IdentityRow>(db, selectIdentitySql);
-  const selectEvents = statement<{ runKey: number; last: number }, EventRow>(db, selectEventsSql);
+  const readEvents = createEventReads(db);
   const findRun = createRunFinder(db, plans);
   const readRows = createRowReads(db);
   return (row, key) => {
@@ -123,17 +122,15 @@ function createVerifier(
       throw damaged('RunIdentities', `has no row of plan ${row.planId}`);
     }
     const { runId } = identity;
-    const steps = selectSteps.all({ runKey });
+    const steps = selectSteps.all(stepKeysOf(runKey));
     const plan = verifyPlan(row, steps, runId);
-    const receipt = verifyReceipt(row, steps, runId);
-    const events = selectEvents.all({ runKey, last: plan.steps.length + 1 }).map((event) => decodeEvent(event, plan));
-    checkIdentity(identity, events[0], plan);
+    // Capped at the admission's own events: whatever the run became since is none of its evidence.
+    const last = plan.steps.length + 1;
+    const events = readEvents.page({ runKey, plan, version: last }, { first: 1, last });
+    const admitted = verifyIdentity(identity, events[0], plan);
+    const receipt = verifyReceipt(row, steps, { plan, admitted });
     const found = findRun(runId);
-    if (
-      found === null ||
-      found.run.version < receipt.finalRunVersion ||
-      found.run.createdAtMs !== receipt.admittedAtMs
-    ) {
+    if (found === null || found.run.version < last || found.run.createdAtMs !== receipt.admittedAtMs) {
       throw damaged('RunRecords', 'is not a later state of the admitted run', { runId });
     }
     readRows.all(found, false);
@@ -145,12 +142,17 @@ function createVerifier(
   };
 }
 
-function verifyReceipt(row: ReceiptRow, steps: readonly AdmissionStepRow[], runId: string): Receipt {
-  const receipt = readReceipt(parseCanonical(row.receipt, `${admissionsTable}.receipt`, runId));
+/** The receipt of a plan and its first event; `damaged` names the first column of a ledger that differs from it. */
+function verifyReceipt(
+  row: ReceiptRow,
+  steps: readonly AdmissionStepRow[],
+  { plan, admitted }: { readonly plan: Plan; readonly admitted: Admitted },
+): Receipt {
+  const { runId } = plan;
+  const { requestedBy, idempotencyKey, triggerId, scheduledForMs, retryOfRunId, deadline } = admitted.payload;
+  const request = { requestedBy, idempotencyKey, triggerId, scheduledForMs, retryOfRunId, deadline };
+  const { receipt } = buildAdmission(plan, request, admitted.createdAtMs);
   checkMirror(row, encodeReceipt(receipt), { table: admissionsTable, runId });
-  if (receipt.steps.length !== steps.length) {
-    throw damaged(`${admissionsTable}.receipt`, `has ${receipt.steps.length} of ${steps.length} steps`, { runId });
-  }
   steps.forEach((step, index) => {
     checkMirror(step, encodeReceiptStep(receipt.steps[index]!), { table: admissionStepsTable, runId });
   });
@@ -158,12 +160,13 @@ function verifyReceipt(row: ReceiptRow, steps: readonly AdmissionStepRow[], runI
 }
 
 /** The identity of a run is what its first event says, and names the run of the plan. */
-function checkIdentity(identity: IdentityRow, admitted: RunEvent | undefined, plan: Plan): void {
+function verifyIdentity(identity: IdentityRow, first: RunEvent | undefined, plan: Plan): Admitted {
   const { runId } = plan;
-  if (admitted?.type !== 'workflow.admitted') {
+  if (first?.type !== 'workflow.admitted' || typeof first.payload.publicationDigest !== 'string') {
     throw damaged('RunEvents 1', 'is not workflow.admitted', { runId });
   }
-  checkMirror(identity, encodeIdentity(runId, admitted.payload), { table: 'RunIdentities', runId });
+  checkMirror(identity, encodeIdentity(runId, first.payload), { table: 'RunIdentities', runId });
+  return first;
 }
 
 /** What a key says of an admission; when it expires is known by nothing else. */

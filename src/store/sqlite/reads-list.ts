@@ -13,12 +13,14 @@ const selectAnySql = `SELECT i.runKey, i.runId, i.projectId, i.planId, i.workflo
     i.generation, i.triggerType, i.triggerId, i.scheduledForMs, i.requestedBy, i.idempotencyKey, i.retryOfRunId,
     i.deadlineStartMs, i.deadlineStartUptimeMs, i.deadlineBootId, i.deadlineLengthMs, r.status, r.version,
     r.createdAtMs, r.startedAtMs, r.updatedAtMs, r.finishedAtMs, r.planDigest, r.historyDigest, r.digest,
-    r.cancelRequestedAtMs, r.cancelReason, r.errorCode, r.errorSummary, a.code AS setAsideCode,
+    r.cancelRequestedAtMs, r.cancelReason, r.errorCode, r.errorSummary,
+    coalesce(r.attemptCount, r.readyAtMs, r.dueStartMs, r.dueStartUptimeMs, r.dueBootId, r.dueLengthMs, r.resultCode,
+      r.inputRef, r.outputRef, r.lastAttemptKey) IS NOT NULL AS hasStray, a.code AS setAsideCode,
     a.summary AS setAsideSummary, a.atMs AS setAsideAtMs
   FROM RunIdentities AS i
-  LEFT JOIN RunRecords AS r ON r.runKey = i.runKey AND r.kind = 0 AND r.number = 0
+  LEFT JOIN RunRecords AS r ON r.recordKey = i.runKey << 8
   LEFT JOIN SetAside AS a ON a.runId = i.runId
-  WHERE i.runKey < :before AND (:status IS NULL OR r.status = :status)
+  WHERE i.runKey < +:before AND (:status IS NULL OR r.status = :status)
     AND (:packageName IS NULL OR i.packageName = :packageName)
   ORDER BY i.runKey DESC LIMIT :limit`;
 
@@ -27,27 +29,35 @@ const selectRunningSql = `SELECT i.runKey, i.runId, i.projectId, i.planId, i.wor
     i.packageName, i.generation, i.triggerType, i.triggerId, i.scheduledForMs, i.requestedBy, i.idempotencyKey,
     i.retryOfRunId, i.deadlineStartMs, i.deadlineStartUptimeMs, i.deadlineBootId, i.deadlineLengthMs, r.status,
     r.version, r.createdAtMs, r.startedAtMs, r.updatedAtMs, r.finishedAtMs, r.planDigest, r.historyDigest, r.digest,
-    r.cancelRequestedAtMs, r.cancelReason, r.errorCode, r.errorSummary, a.code AS setAsideCode,
+    r.cancelRequestedAtMs, r.cancelReason, r.errorCode, r.errorSummary,
+    coalesce(r.attemptCount, r.readyAtMs, r.dueStartMs, r.dueStartUptimeMs, r.dueBootId, r.dueLengthMs, r.resultCode,
+      r.inputRef, r.outputRef, r.lastAttemptKey) IS NOT NULL AS hasStray, a.code AS setAsideCode,
     a.summary AS setAsideSummary, a.atMs AS setAsideAtMs
-  FROM RunRecords AS r
-  CROSS JOIN RunIdentities AS i ON i.runKey = r.runKey
+  FROM RunRecords AS r INDEXED BY RunningRuns
+  CROSS JOIN RunIdentities AS i ON i.runKey = r.recordKey >> 8
   LEFT JOIN SetAside AS a ON a.runId = i.runId
-  WHERE r.kind = 0 AND r.status = 'running' AND r.status = :status AND r.runKey < :before
+  WHERE r.number = 0 AND r.status = 'running' AND r.recordKey < :before << 8 AND :status = 'running'
     AND (:packageName IS NULL OR i.packageName = :packageName)
-  ORDER BY r.runKey DESC LIMIT :limit`;
+  ORDER BY r.recordKey DESC LIMIT :limit`;
 const selectFailedSql = `SELECT i.runKey, i.runId, i.projectId, i.planId, i.workflowId, i.publicationDigest,
     i.packageName, i.generation, i.triggerType, i.triggerId, i.scheduledForMs, i.requestedBy, i.idempotencyKey,
     i.retryOfRunId, i.deadlineStartMs, i.deadlineStartUptimeMs, i.deadlineBootId, i.deadlineLengthMs, r.status,
     r.version, r.createdAtMs, r.startedAtMs, r.updatedAtMs, r.finishedAtMs, r.planDigest, r.historyDigest, r.digest,
-    r.cancelRequestedAtMs, r.cancelReason, r.errorCode, r.errorSummary, a.code AS setAsideCode,
+    r.cancelRequestedAtMs, r.cancelReason, r.errorCode, r.errorSummary,
+    coalesce(r.attemptCount, r.readyAtMs, r.dueStartMs, r.dueStartUptimeMs, r.dueBootId, r.dueLengthMs, r.resultCode,
+      r.inputRef, r.outputRef, r.lastAttemptKey) IS NOT NULL AS hasStray, a.code AS setAsideCode,
     a.summary AS setAsideSummary, a.atMs AS setAsideAtMs
-  FROM RunRecords AS r
-  CROSS JOIN RunIdentities AS i ON i.runKey = r.runKey
+  FROM RunRecords AS r INDEXED BY FailedRuns
+  CROSS JOIN RunIdentities AS i ON i.runKey = r.recordKey >> 8
   LEFT JOIN SetAside AS a ON a.runId = i.runId
-  WHERE r.kind = 0 AND r.status IN ('failed', 'cancelled', 'timed_out') AND r.status = :status AND r.runKey < :before
+  WHERE r.number = 0 AND r.status IN ('failed', 'cancelled', 'timed_out') AND r.status = +:status
+    AND r.recordKey < :before << 8
     AND (:packageName IS NULL OR i.packageName = :packageName)
-  ORDER BY r.runKey DESC LIMIT :limit`;
+  ORDER BY r.recordKey DESC LIMIT :limit`;
 const selectRunKeySql = 'SELECT runKey FROM RunIdentities WHERE runId = :runId';
+
+// No run key is as high as this one, and its record's key is still a safe integer.
+const lastRunKey = 2 ** 44;
 
 type ListValues = { before: number; status: RunStatus | null; packageName: string | null; limit: number };
 type ListRow = RunRow & {
@@ -63,8 +73,7 @@ export function createListReads(db: DatabaseSync): (args: Reads['runs']['args'])
   const selectFailed = statement<ListValues, ListRow>(db, selectFailedSql);
   const selectRunKey = statement<{ runId: string }, { runKey: number }>(db, selectRunKeySql);
   return ({ limit, beforeRunId, status, packageName }) => {
-    const before =
-      beforeRunId === null ? Number.MAX_SAFE_INTEGER : (selectRunKey.get({ runId: beforeRunId })?.runKey ?? 0);
+    const before = beforeRunId === null ? lastRunKey : (selectRunKey.get({ runId: beforeRunId })?.runKey ?? 0);
     const isAny = status === null || status === 'succeeded';
     const select = isAny ? selectAny : status === 'running' ? selectRunning : selectFailed;
     return select.all({ before, status, packageName, limit }).map(summarize);

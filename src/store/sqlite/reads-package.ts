@@ -17,11 +17,11 @@ import {
 } from './rows-package.ts';
 import { statement } from './statement.ts';
 
-const selectHeadSql = `SELECT i.installationId, i.projectId, i.packageName, i.generation, i.lockDigest, i.generationDigest,
-    i.materializedRevisionDigest, i.version, i.state, i.publisherKeyId, i.installedAtMs
+const selectHeadSql = `SELECT i.installationId, i.projectId, i.packageName, i.generation, i.lockDigest,
+    i.generationDigest, i.materializedRevisionDigest, i.version, i.state, i.publisherKeyId, i.installedAtMs
   FROM PackageInstallationHeads AS h
   JOIN PackageInstallations AS i ON i.installationId = h.installationId
-  WHERE h.projectId = :projectId AND h.packageName = :packageName`;
+  WHERE h.projectId = +:projectId AND h.packageName = +:packageName`;
 const selectNamesSql = `SELECT packageName FROM PackageInstallationHeads
   WHERE projectId = :projectId ORDER BY packageName`;
 const selectInstallationsSql = `SELECT installationId, projectId, packageName, generation, lockDigest, generationDigest,
@@ -34,7 +34,7 @@ const selectPublicationSql = `SELECT p.projectId, p.packageName, p.version, p.st
   FROM AutomationPublicationHeads AS h
   JOIN AutomationPublications AS p
     ON p.projectId = h.projectId AND p.packageName = h.packageName AND p.version = h.version
-  WHERE h.projectId = :projectId AND h.packageName = :packageName AND p.publicationDigest = h.publicationDigest`;
+  WHERE h.projectId = +:projectId AND h.packageName = +:packageName AND p.publicationDigest = h.publicationDigest`;
 const selectLifecycleSql = `SELECT installationId, sequence, projectId, packageName, state, reason, atMs,
     lifecycleEventDigest
   FROM PackageLifecycleEvents WHERE installationId = :installationId ORDER BY sequence DESC LIMIT 1`;
@@ -46,7 +46,7 @@ const isLockQuarantinedSql = `SELECT 1 AS isQuarantined FROM PackageQuarantines
   WHERE projectId = :projectId AND packageName = :packageName AND lockDigest = :lockDigest LIMIT 1`;
 const isPublisherRevokedSql = `SELECT 1 AS isRevoked FROM PackageInstallations AS i
   JOIN Publishers AS p ON p.keyId = i.publisherKeyId
-  WHERE i.installationId = :installationId AND p.revokedAtMs IS NOT NULL`;
+  WHERE i.installationId = +:installationId AND p.revokedAtMs IS NOT NULL`;
 
 type PackagePlace = Reads['package']['args'];
 type LockPlace = { projectId: string; packageName: string; lockDigest: Uint8Array };
@@ -60,6 +60,7 @@ type PackageReader = {
   readonly completeStep: (found: FoundStep) => StepContext;
 };
 
+/** The reads of packages on one connection, and the last part of the read of a step. They throw `damaged`. */
 export function createPackageReads(db: DatabaseSync): PackageReader {
   const selectNames = statement<{ projectId: string }, { packageName: string }>(db, selectNamesSql);
   const selectInstallations = statement<{ projectId: string }, InstallationRow>(db, selectInstallationsSql);

@@ -14,29 +14,29 @@ import { type Statement, statement } from './statement.ts';
 // reading its plan finds the damage. One statement, so that a page goes on until it is full or the runs are exhausted.
 const candidatesSql = `SELECT i.runId, r.createdAtMs AS admittedAtMs, r.planDigest
   FROM RunRecords AS r
-  CROSS JOIN RunIdentities AS i ON i.runKey = r.runKey
-  WHERE r.kind = 0 AND r.status = 'running' AND r.cancelRequestedAtMs IS NULL
-    AND (r.createdAtMs, r.planDigest) > (:admittedAtMs, :planDigest)
+  CROSS JOIN RunIdentities AS i ON i.runKey = r.recordKey >> 8
+  WHERE r.number = 0 AND r.status = 'running' AND r.cancelRequestedAtMs IS NULL
+    AND (r.createdAtMs, r.planDigest) > (+:admittedAtMs, +:planDigest)
     AND NOT EXISTS (SELECT 1 FROM SetAside AS a WHERE a.runId = i.runId)
     AND (
       NOT EXISTS (
         SELECT 1 FROM RunRecords AS s
-        WHERE s.runKey = r.runKey AND s.kind = 1
+        WHERE s.recordKey BETWEEN r.recordKey + 1 AND r.recordKey + 255
           AND s.status IN ('pending', 'ready', 'waiting_approval', 'running', 'lost')
       )
       OR EXISTS (
         SELECT 1 FROM RunRecords AS s
-        CROSS JOIN QingLong3PluginPackageWorkflowAdmissionSteps AS l ON l.runKey = s.runKey AND l.number = s.number
-        WHERE s.runKey = r.runKey AND s.kind = 1 AND s.status = 'pending'
+        CROSS JOIN QingLong3PluginPackageWorkflowAdmissionSteps AS l ON l.recordKey = s.recordKey
+        WHERE s.recordKey BETWEEN r.recordKey + 1 AND r.recordKey + 255 AND s.status = 'pending'
           AND (
             NOT EXISTS (
               SELECT 1 FROM json_each(iif(json_valid(l.needs), l.needs, '[]')) AS n
-              LEFT JOIN RunRecords AS d ON d.runKey = s.runKey AND d.kind = 1 AND d.number = n.value
+              LEFT JOIN RunRecords AS d ON d.recordKey = r.recordKey + n.value
               WHERE d.status IS NOT 'succeeded'
             )
             OR EXISTS (
               SELECT 1 FROM json_each(iif(json_valid(l.needs), l.needs, '[]')) AS n
-              CROSS JOIN RunRecords AS d ON d.runKey = s.runKey AND d.kind = 1 AND d.number = n.value
+              CROSS JOIN RunRecords AS d ON d.recordKey = r.recordKey + n.value
               WHERE d.status IN ('failed', 'skipped', 'cancelled', 'timed_out')
             )
           )
@@ -46,32 +46,32 @@ const candidatesSql = `SELECT i.runId, r.createdAtMs AS admittedAtMs, r.planDige
 
 const runningSql = `SELECT i.runId, r.createdAtMs AS admittedAtMs, r.planDigest
   FROM RunRecords AS r
-  CROSS JOIN RunIdentities AS i ON i.runKey = r.runKey
-  WHERE r.kind = 0 AND r.status = 'running'
-    AND (r.createdAtMs, r.planDigest) > (:admittedAtMs, :planDigest)
+  CROSS JOIN RunIdentities AS i ON i.runKey = r.recordKey >> 8
+  WHERE r.number = 0 AND r.status = 'running'
+    AND (r.createdAtMs, r.planDigest) > (+:admittedAtMs, +:planDigest)
     AND NOT EXISTS (SELECT 1 FROM SetAside AS a WHERE a.runId = i.runId)
   ORDER BY r.createdAtMs, r.planDigest LIMIT :limit`;
 
+// The latest attempt of a step is the only one that can be of its present epoch.
 const readySql = `SELECT i.runId, r.createdAtMs AS admittedAtMs, r.planDigest, l.stepKey
   FROM RunRecords AS r
-  CROSS JOIN RunIdentities AS i ON i.runKey = r.runKey
-  CROSS JOIN RunRecords AS s ON s.runKey = r.runKey AND s.kind = 1 AND s.status = 'ready'
-  CROSS JOIN QingLong3PluginPackageWorkflowAdmissionSteps AS l ON l.runKey = s.runKey AND l.number = s.number
-  WHERE r.kind = 0 AND r.status = 'running' AND r.cancelRequestedAtMs IS NULL
-    AND (r.createdAtMs, r.planDigest) > (:admittedAtMs, :planDigest)
+  CROSS JOIN RunIdentities AS i ON i.runKey = r.recordKey >> 8
+  CROSS JOIN RunRecords AS s ON s.recordKey BETWEEN r.recordKey + 1 AND r.recordKey + 255 AND s.status = 'ready'
+  CROSS JOIN QingLong3PluginPackageWorkflowAdmissionSteps AS l ON l.recordKey = s.recordKey
+  WHERE r.number = 0 AND r.status = 'running' AND r.cancelRequestedAtMs IS NULL
+    AND (r.createdAtMs, r.planDigest) > (+:admittedAtMs, +:planDigest)
     AND NOT EXISTS (SELECT 1 FROM SetAside AS a WHERE a.runId = i.runId)
     AND NOT EXISTS (
-      SELECT 1 FROM RunRecords AS t
-      WHERE t.runKey = s.runKey AND t.kind = 2 AND t.stepNumber = s.number AND t.stepRunVersion = s.version
+      SELECT 1 FROM RunAttempts AS t WHERE t.attemptKey = s.lastAttemptKey AND t.stepRunVersion = s.version
     )
-  ORDER BY r.createdAtMs, r.planDigest, s.number LIMIT :limit`;
+  ORDER BY r.createdAtMs, r.planDigest, s.recordKey LIMIT :limit`;
 
 const ofInstallationSql = `SELECT i.runId
   FROM RunRecords AS r
-  CROSS JOIN QingLong3PluginPackageWorkflowAdmissions AS l ON l.runKey = r.runKey
-  CROSS JOIN RunIdentities AS i ON i.runKey = r.runKey
-  WHERE r.kind = 0 AND r.status = 'running' AND r.cancelRequestedAtMs IS NULL
-    AND l.installationId = :installationId
+  CROSS JOIN QingLong3PluginPackageWorkflowAdmissions AS l ON l.runKey = r.recordKey >> 8
+  CROSS JOIN RunIdentities AS i ON i.runKey = l.runKey
+  WHERE r.number = 0 AND r.status = 'running' AND r.cancelRequestedAtMs IS NULL
+    AND l.installationId = +:installationId
     AND NOT EXISTS (SELECT 1 FROM SetAside AS a WHERE a.runId = i.runId)
   ORDER BY r.createdAtMs, r.planDigest LIMIT :limit`;
 
@@ -88,6 +88,7 @@ export type PageReads = Pick<
 >;
 type PageReader = { readonly [N in keyof PageReads]: (args: PageReads[N]['args']) => PageReads[N]['rows'] };
 
+/** The reads over many runs on one connection. A page has 1 to `limits.pageMax` entries. */
 export function createPageReads(db: DatabaseSync): PageReader {
   const candidates = statement<PageValues, PageRow>(db, candidatesSql);
   const running = statement<PageValues, PageRow>(db, runningSql);

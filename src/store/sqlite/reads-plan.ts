@@ -4,7 +4,7 @@ import type { DatabaseSync } from 'node:sqlite';
 import { isEdgeError } from '../../core/errors.ts';
 import { normalizePlan, type Plan } from '../../core/plan.ts';
 import { createCache } from './cache.ts';
-import { checkMirror, damaged, parseCanonical } from './codec.ts';
+import { checkMirror, damaged, parseCanonical, stepKeysOf } from './codec.ts';
 import {
   type AdmissionStepRow,
   admissionStepsTable,
@@ -21,7 +21,7 @@ const selectPlanSql = `SELECT planId, planDigest, projectId, packageName, instal
     plannedAtMs, plan
   FROM QingLong3PluginPackageWorkflowAdmissions WHERE runKey = :runKey`;
 const selectStepsSql = `SELECT number, stepKey, taskSourceDigest, needs, stepRunDigest
-  FROM QingLong3PluginPackageWorkflowAdmissionSteps WHERE runKey = :runKey ORDER BY number`;
+  FROM QingLong3PluginPackageWorkflowAdmissionSteps WHERE recordKey BETWEEN :first AND :last ORDER BY recordKey`;
 
 /** The run whose plan is meant; `planDigest` is the one that the run's own record gives. */
 export type PlanPlace = { readonly runKey: number; readonly runId: string; readonly planDigest: string };
@@ -31,16 +31,17 @@ export type PlanSource = {
   find(place: PlanPlace): Plan;
 };
 
+/** The plans of one connection; those used last are kept, see cache.ts. */
 export function createPlanSource(db: DatabaseSync): PlanSource {
   const selectPlan = statement<{ runKey: number }, PlanRow>(db, selectPlanSql);
-  const selectSteps = statement<{ runKey: number }, AdmissionStepRow>(db, selectStepsSql);
+  const selectSteps = statement<{ first: number; last: number }, AdmissionStepRow>(db, selectStepsSql);
   const cache = createCache<Plan>();
   const load = ({ runKey, runId }: PlanPlace): PlanRow & { readonly verified: Plan } => {
     const row = selectPlan.get({ runKey });
     if (row === null) {
       throw damaged(admissionsTable, 'has no row of this run', { runId });
     }
-    return { ...row, verified: verifyPlan(row, selectSteps.all({ runKey }), runId) };
+    return { ...row, verified: verifyPlan(row, selectSteps.all(stepKeysOf(runKey)), runId) };
   };
   return {
     find(place) {

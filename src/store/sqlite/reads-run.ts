@@ -5,49 +5,67 @@ import { assert } from '../../core/errors.ts';
 import type { Plan } from '../../core/plan.ts';
 import type { Run, RunAttempt, RunRows, StepRun } from '../../core/records.ts';
 import type { Reads } from '../../protocol/reads.ts';
-import { damaged } from './codec.ts';
+import { damaged, recordKeyOf, stepKeysOf, toHex } from './codec.ts';
+import { createEventReads } from './reads-event.ts';
 import type { PlanSource } from './reads-plan.ts';
-import { decodeEvent, type EventRow, eventTypeCodes } from './rows-event.ts';
+import { eventTypeCodes } from './rows-event.ts';
 import { type AttemptRow, decodeAttempt, decodeRun, decodeStep, type RunRow, type StepRow } from './rows-record.ts';
 import { statement } from './statement.ts';
 
+// In a join, SQLite compiles a statement anew for every value that is bound to a bare parameter (25 of 30 µs here); a
+// plus sign before it says that no value matters to the plan.
 const selectRunSql = `SELECT i.runKey, i.runId, i.projectId, i.planId, i.workflowId, i.publicationDigest, i.packageName,
     i.generation, i.triggerType, i.triggerId, i.scheduledForMs, i.requestedBy, i.idempotencyKey, i.retryOfRunId,
-    i.deadlineStartMs, i.deadlineStartUptimeMs, i.deadlineBootId, i.deadlineLengthMs, r.status, r.version,
-    r.createdAtMs, r.startedAtMs, r.updatedAtMs, r.finishedAtMs, r.planDigest, r.historyDigest, r.digest,
-    r.cancelRequestedAtMs, r.cancelReason, r.errorCode, r.errorSummary
+    i.deadlineStartMs, i.deadlineStartUptimeMs, i.deadlineBootId, i.deadlineLengthMs, r.lastEventKey, r.status,
+    r.version, r.createdAtMs, r.startedAtMs, r.updatedAtMs, r.finishedAtMs, r.planDigest, r.historyDigest, r.digest,
+    r.cancelRequestedAtMs, r.cancelReason, r.errorCode, r.errorSummary,
+    coalesce(r.attemptCount, r.readyAtMs, r.dueStartMs, r.dueStartUptimeMs, r.dueBootId, r.dueLengthMs, r.resultCode,
+      r.inputRef, r.outputRef, r.lastAttemptKey) IS NOT NULL AS hasStray
   FROM RunIdentities AS i
-  LEFT JOIN RunRecords AS r ON r.runKey = i.runKey AND r.kind = 0 AND r.number = 0
-  WHERE i.runId = :runId`;
+  LEFT JOIN RunRecords AS r ON r.recordKey = i.runKey << 8
+  WHERE i.runId = +:runId`;
+const selectPlanDigestSql = `SELECT i.runKey, r.planDigest
+  FROM RunIdentities AS i
+  LEFT JOIN RunRecords AS r ON r.recordKey = i.runKey << 8
+  WHERE i.runId = +:runId`;
+const isRunKnownSql = 'SELECT runKey FROM RunIdentities WHERE runId = :runId';
 
 const selectStepsSql = `SELECT number, status, version, updatedAtMs, readyAtMs, startedAtMs, finishedAtMs, digest,
-    attemptCount, spanStartMs, spanStartUptimeMs, spanBootId, spanLengthMs, resultCode, errorSummary, inputRef,
-    outputRef
-  FROM RunRecords WHERE runKey = :runKey AND kind = 1 AND number BETWEEN :first AND :last ORDER BY number`;
+    attemptCount, dueStartMs, dueStartUptimeMs, dueBootId, dueLengthMs, resultCode, errorSummary, inputRef, outputRef,
+    coalesce(createdAtMs, planDigest, historyDigest, lastEventKey, cancelRequestedAtMs, cancelReason, errorCode)
+      IS NOT NULL AS hasStray
+  FROM RunRecords WHERE recordKey BETWEEN :first AND :last ORDER BY recordKey`;
 
-// Attempts are scanned within their run: at most a few hundred rows on adjacent pages, and an index on what is alive
-// would be written with every attempt.
-const selectLiveAttemptsSql = `SELECT number, status, startedAtMs, finishedAtMs, digest, spanStartMs, spanStartUptimeMs,
-    spanBootId, spanLengthMs, errorCode, errorSummary, stepNumber, stepRunVersion, executorType, executionDigest,
-    claimedAtMs, bootId, stopReason, exitCode, signal, outputBytes, outputTruncated
-  FROM RunRecords WHERE runKey = :runKey AND kind = 2 AND status IN ('claimed', 'starting', 'running')
-  ORDER BY number`;
-const selectAttemptsSql = `SELECT number, status, startedAtMs, finishedAtMs, digest, spanStartMs, spanStartUptimeMs,
-    spanBootId, spanLengthMs, errorCode, errorSummary, stepNumber, stepRunVersion, executorType, executionDigest,
-    claimedAtMs, bootId, stopReason, exitCode, signal, outputBytes, outputTruncated
-  FROM RunRecords WHERE runKey = :runKey AND kind = 2 AND (:stepNumber = 0 OR stepNumber = :stepNumber)
-  ORDER BY number`;
-const lastAttemptSql = `SELECT coalesce(max(number), 0) AS number FROM RunRecords
-  WHERE runKey = :runKey AND kind = 2`;
-
-const selectEventsSql = `SELECT sequence, type, actorType, actorId, stepNumber, attemptEpoch, payload, createdAtMs
-  FROM RunEvents WHERE runKey = :runKey AND sequence > :after ORDER BY sequence LIMIT :limit`;
-const countEventsSql = `SELECT count(*) AS number FROM RunEvents
-  WHERE runKey = (SELECT runKey FROM RunIdentities WHERE runId = :runId)
-    AND type IN (SELECT value FROM json_each(:types))`;
-const isRunKnownSql = 'SELECT 1 AS isKnown FROM RunIdentities WHERE runId = :runId';
-
-const everyStep = { first: 1, last: Number.MAX_SAFE_INTEGER };
+// An attempt that has not ended is the latest of its step. A step that leads nowhere gives a row without an attempt.
+const selectLiveAttemptsSql = `SELECT s.number AS ownerNumber, a.attemptKey, a.previousKey, a.runKey, a.number,
+    a.stepNumber, a.stepRunVersion, a.status, a.executorType, a.executionDigest, a.claimedAtMs, a.startedAtMs,
+    a.finishedAtMs, a.bootId, a.deadlineStartMs, a.deadlineStartUptimeMs, a.deadlineBootId, a.deadlineLengthMs,
+    a.stopReason, a.exitCode, a.signal, a.outputBytes, a.outputTruncated, a.errorCode, a.errorSummary, a.digest
+  FROM RunRecords AS s
+  LEFT JOIN RunAttempts AS a ON a.attemptKey = s.lastAttemptKey
+  WHERE s.recordKey BETWEEN +:first AND +:last AND s.lastAttemptKey IS NOT NULL
+    AND (a.attemptKey IS NULL OR a.status IN ('claimed', 'starting', 'running'))
+  ORDER BY a.number`;
+// UNION, so that links that were made a circle end.
+const selectAttemptsSql = `WITH RECURSIVE
+  chain (ownerNumber, attemptKey) AS (
+    SELECT number, lastAttemptKey FROM RunRecords
+    WHERE recordKey BETWEEN +:first AND +:last AND lastAttemptKey IS NOT NULL
+    UNION
+    SELECT c.ownerNumber, a.previousKey FROM chain AS c CROSS JOIN RunAttempts AS a ON a.attemptKey = c.attemptKey
+    WHERE a.previousKey IS NOT NULL
+  )
+  SELECT c.ownerNumber, a.attemptKey, a.previousKey, a.runKey, a.number, a.stepNumber, a.stepRunVersion, a.status,
+    a.executorType, a.executionDigest, a.claimedAtMs, a.startedAtMs, a.finishedAtMs, a.bootId, a.deadlineStartMs,
+    a.deadlineStartUptimeMs, a.deadlineBootId, a.deadlineLengthMs, a.stopReason, a.exitCode, a.signal, a.outputBytes,
+    a.outputTruncated, a.errorCode, a.errorSummary, a.digest
+  FROM chain AS c
+  LEFT JOIN RunAttempts AS a ON a.attemptKey = c.attemptKey
+  ORDER BY a.number`;
+const lastAttemptSql = `SELECT coalesce(max(a.number), 0) AS number
+  FROM RunRecords AS s
+  CROSS JOIN RunAttempts AS a ON a.attemptKey = s.lastAttemptKey
+  WHERE s.recordKey BETWEEN +:first AND +:last`;
 
 /** A run with what the store knows it by. */
 export type FoundRun = { readonly runKey: number; readonly run: Run; readonly plan: Plan };
@@ -66,18 +84,18 @@ type RunReader = { readonly [N in keyof RunReads]: (args: RunReads[N]['args']) =
   readonly findStep: (place: Reads['step']['args']) => FoundStep | null;
 };
 
+/** The reads of one run on one connection. They answer null for a run that does not exist, and throw `damaged`. */
 export function createRunReads(db: DatabaseSync, plans: PlanSource): RunReader {
   const find = createRunFinder(db, plans);
   const readRows = createRowReads(db);
-  const selectEvents = statement<{ runKey: number; after: number; limit: number }, EventRow>(db, selectEventsSql);
-  const countEvents = statement<{ runId: string; types: string }, { number: number }>(db, countEventsSql);
-  const isRunKnown = statement<{ runId: string }, { isKnown: number }>(db, isRunKnownSql);
+  const events = createEventReads(db);
+  const isRunKnown = statement<{ runId: string }, { runKey: number }>(db, isRunKnownSql);
   const readRun = (runId: string, isWhole: boolean): RunRows | null => {
     const found = find(runId);
     return found === null ? null : readRows.all(found, isWhole);
   };
   return {
-    plan: ({ runId }) => find(runId)?.plan ?? null,
+    plan: createPlanFinder(db, plans),
     run: ({ runId }) => readRun(runId, false),
     wholeRun: ({ runId }) => readRun(runId, true),
     findStep(place) {
@@ -85,20 +103,36 @@ export function createRunReads(db: DatabaseSync, plans: PlanSource): RunReader {
       return found === null ? null : readRows.step(found, place.stepRunId);
     },
     events({ runId, after, limit }) {
-      assert(after >= 0 && limit > 0, 'a page of events begins after a sequence and is not empty');
+      assert(after >= 0 && limit >= 1, 'a page of events begins after a sequence and is not empty');
       const found = find(runId);
       if (found === null) {
         return [];
       }
-      const rows = selectEvents.all({ runKey: found.runKey, after, limit });
-      checkSequence(rows, { run: found.run, after, limit });
-      return rows.map((row) => decodeEvent(row, found.plan));
+      const { runKey, plan, run } = found;
+      return events.page({ runKey, plan, version: run.version }, { first: after + 1, last: after + limit });
     },
-    eventCount: ({ runId, types }) => {
+    eventCount({ runId, types }) {
+      const known = isRunKnown.get({ runId });
       const codes = types.map((type) => (eventTypeCodes as readonly string[]).indexOf(type));
-      return countEvents.get({ runId, types: JSON.stringify(codes) })?.number ?? 0;
+      return known === null ? 0 : events.count(known.runKey, codes);
     },
     isRunKnown: ({ runId }) => isRunKnown.get({ runId }) !== null,
+  };
+}
+
+/** The plan alone, which its own digest vouches for. */
+function createPlanFinder(db: DatabaseSync, plans: PlanSource): (run: { readonly runId: string }) => Plan | null {
+  type PlanRow = { readonly runKey: number; readonly planDigest: Uint8Array | null };
+  const select = statement<{ runId: string }, PlanRow>(db, selectPlanDigestSql);
+  return ({ runId }) => {
+    const row = select.get({ runId });
+    if (row === null) {
+      return null;
+    }
+    if (row.planDigest === null) {
+      throw damaged('RunRecords', 'has no record of the run itself', { runId });
+    }
+    return plans.find({ runKey: row.runKey, runId, planDigest: toHex(row.planDigest) });
   };
 }
 
@@ -116,24 +150,26 @@ export function createRunFinder(db: DatabaseSync, plans: PlanSource): (runId: st
   };
 }
 
+type KeyRange = { first: number; last: number };
+
 /** Reads the rows of a run that was found. */
 export function createRowReads(db: DatabaseSync) {
-  const selectSteps = statement<{ runKey: number; first: number; last: number }, StepRow>(db, selectStepsSql);
-  const selectLive = statement<{ runKey: number }, AttemptRow>(db, selectLiveAttemptsSql);
-  const selectAttempts = statement<{ runKey: number; stepNumber: number }, AttemptRow>(db, selectAttemptsSql);
-  const lastAttempt = statement<{ runKey: number }, { number: number }>(db, lastAttemptSql);
+  const selectSteps = statement<KeyRange, StepRow>(db, selectStepsSql);
+  const selectLive = statement<KeyRange, AttemptRow>(db, selectLiveAttemptsSql);
+  const selectAttempts = statement<KeyRange, AttemptRow>(db, selectAttemptsSql);
+  const lastAttempt = statement<KeyRange, { number: number }>(db, lastAttemptSql);
   return {
     /** The run, all its steps, and its attempts: all of them, or those that have not ended. */
     all({ runKey, run, plan }: FoundRun, isWhole: boolean): RunRows {
-      const steps = selectSteps.all({ runKey, ...everyStep }).map((row) => decodeStep(row, run, plan));
+      const keys = stepKeysOf(runKey);
+      const steps = selectSteps.all(keys).map((row) => decodeStep(row, run, plan));
       if (steps.length !== plan.steps.length) {
         throw damaged('RunRecords', `has ${steps.length} steps of ${plan.steps.length}`, { runId: run.id });
       }
-      const rows = isWhole ? selectAttempts.all({ runKey, stepNumber: 0 }) : selectLive.all({ runKey });
-      if (isWhole && rows.some((row, index) => row.number !== index + 1)) {
-        throw damaged('RunRecords', 'lacks an attempt', { runId: run.id });
-      }
+      const rows = isWhole ? selectAttempts.all(keys) : selectLive.all(keys);
+      checkLinks(rows, { runKey, runId: run.id, isWhole });
       const attempts = rows.map((row) => decodeAttempt(row, run, plan));
+      checkAttempts(steps, attempts, isWhole);
       return { run, steps: mapById(steps), attempts: mapById(attempts) };
     },
     /** One step with its attempts; null where the plan has no such step. */
@@ -143,33 +179,53 @@ export function createRowReads(db: DatabaseSync) {
       if (number === 0) {
         return null;
       }
-      const row = selectSteps.get({ runKey, first: number, last: number });
+      const key = recordKeyOf(runKey, number);
+      const row = selectSteps.get({ first: key, last: key });
       if (row === null) {
         throw damaged('RunRecords', `lacks step ${plan.steps[number - 1]!.stepKey}`, { runId: run.id });
       }
       const step = decodeStep(row, run, plan);
-      const attemptRows = selectAttempts.all({ runKey, stepNumber: number });
+      const attemptRows = selectAttempts.all({ first: key, last: key });
+      checkLinks(attemptRows, { runKey, runId: run.id, isWhole: true });
       const attempts = attemptRows.map((attemptRow) => decodeAttempt(attemptRow, run, plan));
+      checkAttempts([step], attempts, true);
       const rows = { run, steps: mapById([step]), attempts: mapById(attempts) };
-      return { ...found, number, rows, step, attempts, lastAttemptNumber: lastAttempt.get({ runKey })?.number ?? 0 };
+      const lastAttemptNumber = lastAttempt.get(stepKeysOf(runKey))?.number ?? 0;
+      return { ...found, number, rows, step, attempts, lastAttemptNumber };
     },
   };
 }
 
-/** A history has no gaps, and ends exactly at the run's version. */
-function checkSequence(
-  rows: readonly EventRow[],
-  page: { readonly run: Run; readonly after: number; readonly limit: number },
+/**
+ * A step leads to its own attempts, from the latest back to the first, and nowhere else. `rows` are in the order of
+ * their numbers; of a run that is not read whole, they are the latest ones.
+ */
+function checkLinks(
+  rows: readonly AttemptRow[],
+  run: { readonly runKey: number; readonly runId: string; readonly isWhole: boolean },
 ): void {
-  const { run, after, limit } = page;
-  const missing = rows.findIndex((row, index) => row.sequence !== after + index + 1);
-  if (missing >= 0) {
-    throw damaged('RunEvents', `lacks event ${after + missing + 1}`, { runId: run.id });
+  const latest = new Map<number, number>();
+  for (const { attemptKey, previousKey, runKey, stepNumber, ownerNumber } of rows) {
+    const isNext = !run.isWhole || previousKey === (latest.get(stepNumber) ?? null);
+    if (attemptKey === null || runKey !== run.runKey || stepNumber !== ownerNumber || !isNext) {
+      throw damaged('RunAttempts', `has not the attempts of step ${ownerNumber}`, { runId: run.runId });
+    }
+    latest.set(stepNumber, attemptKey);
   }
-  const last = after + rows.length;
-  const isComplete = rows.length === limit ? last <= run.version : last === Math.max(after, run.version);
-  if (!isComplete) {
-    throw damaged('RunEvents', `ends at ${last}, the run at ${run.version}`, { runId: run.id });
+}
+
+/** What leads to an attempt has no digest; but each start was counted, and a step runs as long as its attempt does. */
+function checkAttempts(steps: readonly StepRun[], attempts: readonly RunAttempt[], isWhole: boolean): void {
+  const counts = new Map<string, number>();
+  for (const { stepRunId } of attempts) {
+    counts.set(stepRunId, 1 + (counts.get(stepRunId) ?? 0));
+  }
+  const lacking = steps.find((step) => {
+    const expected = isWhole ? step.attemptCount : Number(step.status === 'running');
+    return (counts.get(step.id) ?? 0) < expected;
+  });
+  if (lacking !== undefined) {
+    throw damaged('RunAttempts', `lacks an attempt of step ${lacking.stepKey}`, { runId: lacking.runId });
   }
 }
 

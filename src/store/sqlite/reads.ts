@@ -3,6 +3,7 @@
 import type { DatabaseSync } from 'node:sqlite';
 import type { ReadName, Reads } from '../../protocol/reads.ts';
 import { createAdmissionReads } from './reads-admission.ts';
+import { createIdReads } from './reads-id.ts';
 import { createListReads } from './reads-list.ts';
 import { createPackageReads } from './reads-package.ts';
 import { createPageReads } from './reads-page.ts';
@@ -25,6 +26,7 @@ export function createReads(db: DatabaseSync): SqliteReads {
     ...createAdmissionReads(db, plans),
     ...createPageReads(db),
     runs: createListReads(db),
+    runIds: createIdReads(db),
     step(place) {
       const found = findStep(place);
       return found === null ? null : completeStep(found);

@@ -32,7 +32,7 @@ export function encodePlan(plan: Plan) {
 
 export type PlanRow = ReturnType<typeof encodePlan>;
 
-/** The columns that say what it became. */
+/** The columns that say what it became; with those of the plan and of the steps they are the whole receipt. */
 export function encodeReceipt(receipt: Receipt) {
   return {
     admittedAtMs: receipt.admittedAtMs,
@@ -40,12 +40,12 @@ export function encodeReceipt(receipt: Receipt) {
     finalRunEventSequence: receipt.finalRunEventSequence,
     historyDigest: toBytes(receipt.historyDigest),
     receiptDigest: toBytes(receipt.receiptDigest),
-    receipt: canonicalJson(receipt),
   };
 }
 
 export type ReceiptRow = ReturnType<typeof encodeReceipt>;
 
+/** What the ledger of steps says of the plan: a step's number is its place in the order of keys, counted from 1. */
 export function encodePlanStep(plan: Plan, step: PlanStep) {
   const numbers = step.needs.map((need) => 1 + plan.steps.findIndex(({ stepKey }) => stepKey === need));
   return {
@@ -56,12 +56,14 @@ export function encodePlanStep(plan: Plan, step: PlanStep) {
   };
 }
 
+/** What the ledger of steps says of the receipt. */
 export function encodeReceiptStep(step: Receipt['steps'][number]) {
   return { stepRunDigest: toBytes(step.stepRunDigest) };
 }
 
 export type AdmissionStepRow = ReturnType<typeof encodePlanStep> & ReturnType<typeof encodeReceiptStep>;
 
+/** The columns of a key that outlives its run. */
 export function encodeKey(key: AdmissionKey) {
   return {
     planId: key.planId,
@@ -78,6 +80,7 @@ export function encodeKey(key: AdmissionKey) {
 
 export type KeyRow = ReturnType<typeof encodeKey>;
 
+/** A key as it was written; nothing but the admission, while that is there, can tell whether it was altered. */
 export function decodeKey(row: KeyRow): AdmissionKey {
   return { ...row, planDigest: toHex(row.planDigest), receiptDigest: toHex(row.receiptDigest) };
 }

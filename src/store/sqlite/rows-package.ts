@@ -40,6 +40,7 @@ function decodeTarget(row: TargetRow): GenerationTarget {
   };
 }
 
+/** The columns of an installation; `state` is the only one that ever changes. */
 export function encodeInstallation({ target, version, state, publisherKeyId, installedAtMs }: Installation) {
   return { ...encodeTarget(target), version, state, publisherKeyId, installedAtMs };
 }
@@ -57,6 +58,7 @@ export function decodeInstallation(row: InstallationRow): Installation {
   return { target, version, state, publisherKeyId, installedAtMs };
 }
 
+/** The columns of one entry of the publication chain. */
 export function encodePublication(publication: Publication) {
   return {
     ...encodeTarget(publication.target),
@@ -92,6 +94,7 @@ export function decodePublication(row: PublicationRow): Publication {
   }
 }
 
+/** The columns of a lifecycle event. */
 export function encodeLifecycle(event: LifecycleEvent) {
   return {
     installationId: event.installationId,
@@ -118,6 +121,7 @@ export function decodeLifecycle(row: LifecycleRow): LifecycleEvent {
   return { ...contents, lifecycleEventDigest: stored };
 }
 
+/** The columns of a quarantine. */
 export function encodeQuarantine({ lockDigest, ...fields }: Quarantine) {
   return { ...fields, lockDigest: toBytes(lockDigest) };
 }

@@ -71,12 +71,16 @@ export function encodeRunProgress(run: Run, lastEventKey: number) {
   };
 }
 
+/** The columns of a run's record that change when the run ends. */
 export function encodeRunEnd(run: Run, lastEventKey: number) {
   const { status, finishedAtMs, errorCode, errorSummary } = run;
   return { ...encodeRunProgress(run, lastEventKey), status, finishedAtMs, errorCode, errorSummary };
 }
 
 type RunColumns = {
+  /** Whether a column is set that only steps have. */
+  readonly hasStray: number;
+  readonly lastEventKey: number;
   readonly status: RunStatus;
   readonly version: number;
   readonly createdAtMs: number;
@@ -93,7 +97,7 @@ type RunColumns = {
 };
 
 /** RunIdentities with the run's record beside it; where that is missing, `status` is null and so is the rest of it. */
-export type RunRow = { readonly runKey: number; readonly lastEventKey: number | null } & IdentityRow & (RunColumns | { readonly status: null });
+export type RunRow = { readonly runKey: number } & IdentityRow & (RunColumns | { readonly status: null });
 
 /** Throws `damaged` where the record is missing, or is not the one that was stored. */
 export function decodeRun(row: RunRow): Run {
@@ -121,12 +125,7 @@ export function decodeRun(row: RunRow): Run {
     startedAtMs: row.startedAtMs,
     updatedAtMs: row.updatedAtMs,
     finishedAtMs: row.finishedAtMs,
-    deadline: decodeSpan([
-      row.deadlineStartMs,
-      row.deadlineStartUptimeMs,
-      row.deadlineBootId,
-      row.deadlineLengthMs,
-    ]),
+    deadline: decodeSpan([row.deadlineStartMs, row.deadlineStartUptimeMs, row.deadlineBootId, row.deadlineLengthMs]),
     cancelRequestedAtMs: row.cancelRequestedAtMs,
     cancelReason: row.cancelReason,
     retryOfRunId: row.retryOfRunId,
@@ -135,13 +134,15 @@ export function decodeRun(row: RunRow): Run {
     historyDigest: toHex(row.historyDigest),
     digest: toHex(row.digest),
   };
-  if (!isIntact(run)) {
+  if (!isIntact(run) || row.hasStray !== 0) {
     throw damaged('RunIdentities or RunRecords', 'differ from the digest of the run', { runId: run.id });
   }
   return run;
 }
 
 export type StepRow = {
+  /** Whether a column is set that only runs have. */
+  readonly hasStray: number;
   readonly number: number;
   readonly status: StepStatus;
   readonly version: number;
@@ -161,6 +162,7 @@ export type StepRow = {
   readonly outputRef: string | null;
 };
 
+/** The columns of a step's record; what its plan says of it is not among them. */
 export function encodeStep(step: StepRun) {
   const [dueStartMs, dueStartUptimeMs, dueBootId, dueLengthMs] = encodeSpan(step.due);
   return {
@@ -212,14 +214,19 @@ export function decodeStep(row: StepRow, run: Run, plan: Plan): StepRun {
     lastMutationId: deriveMutationId({ planId: plan.planId, stepRunId: planned.stepRunId, version, status }),
     digest: toHex(row.digest),
   };
-  if (!isIntact(step)) {
+  if (!isIntact(step) || row.hasStray !== 0) {
     throw damaged('RunRecords', `of step ${step.stepKey} differs from its digest`, { runId: run.id });
   }
   return step;
 }
 
 export type AttemptRow = {
-  readonly attemptKey: number;
+  /** The step that led here; where it led nowhere, everything else is null. */
+  readonly ownerNumber: number;
+  readonly attemptKey: number | null;
+  /** The attempt before it of its step. */
+  readonly previousKey: number | null;
+  readonly runKey: number;
   readonly number: number;
   readonly stepNumber: number;
   readonly stepRunVersion: number;
@@ -268,6 +275,7 @@ export function encodeAttemptProgress(attempt: RunAttempt) {
   };
 }
 
+/** An attempt out of its row and what the plan says of its step. Throws `damaged` where its digest differs. */
 export function decodeAttempt(row: AttemptRow, run: Run, plan: Plan): RunAttempt {
   const planned = plannedStep(row.stepNumber, run, plan);
   const { bootId, stepRunVersion, outputTruncated } = row;
@@ -296,7 +304,8 @@ export function decodeAttempt(row: AttemptRow, run: Run, plan: Plan): RunAttempt
     digest: toHex(row.digest),
   };
   // One record has one form: a boot id that only repeats the attempt's own, or a third truth, was not written by us.
-  const isCanonical = (row.deadlineBootId === null || row.deadlineBootId !== bootId) && (outputTruncated ?? 0) >> 1 === 0;
+  const isCanonical =
+    (row.deadlineBootId === null || row.deadlineBootId !== bootId) && (outputTruncated ?? 0) >> 1 === 0;
   if (!isIntact(attempt) || !isCanonical) {
     throw damaged('RunAttempts', `of attempt ${row.number} differs from its digest`, { runId: run.id });
   }
@@ -306,7 +315,12 @@ export function decodeAttempt(row: AttemptRow, run: Run, plan: Plan): RunAttempt
 function decodeDeadline(row: AttemptRow): Span | null {
   const { bootId, deadlineStartMs, deadlineStartUptimeMs, deadlineBootId, deadlineLengthMs } = row;
   const isSet = deadlineStartMs !== null || deadlineStartUptimeMs !== null || deadlineLengthMs !== null;
-  return decodeSpan([deadlineStartMs, deadlineStartUptimeMs, deadlineBootId ?? (isSet ? bootId : null), deadlineLengthMs]);
+  return decodeSpan([
+    deadlineStartMs,
+    deadlineStartUptimeMs,
+    deadlineBootId ?? (isSet ? bootId : null),
+    deadlineLengthMs,
+  ]);
 }
 
 function plannedStep(number: number, run: Run, plan: Plan): PlanStep {

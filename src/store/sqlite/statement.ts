@@ -7,8 +7,8 @@ import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { assert, EdgeError, type ErrorCode } from '../../core/errors.ts';
 
 /**
- * What a column holds. A number is an integer: nothing in the schema is REAL. node:sqlite binds it as a double, which an
- * INTEGER column takes back as an integer, but an expression does not: `:n / 2` divides without rounding.
+ * What a column holds. A number is an integer: nothing in the schema is REAL. node:sqlite binds it as a double, which
+ * an INTEGER column takes back as an integer, but an expression does not: `:n / 2` divides without rounding.
  */
 export type SqlValue = null | number | string | Uint8Array;
 

@@ -1,5 +1,5 @@
-// Puts the SQLite store together: directory, holder lock, database, readiness, authority; in this order, and undone in the
-// reverse one. Owns when a database may be made and when it may be migrated.
+// Puts the SQLite store together: directory, holder lock, database, readiness, authority; in this order, and undone in
+// the reverse one. Owns when a database may be made and when it may be migrated.
 import type { DatabaseSync } from 'node:sqlite';
 import { EdgeError } from '../../core/errors.ts';
 import type { Alarm, Clock, Ids } from '../../core/ports.ts';
@@ -190,9 +190,9 @@ type CheckpointRow = { readonly busy: number };
 const checkpointSql = 'PRAGMA wal_checkpoint(TRUNCATE)';
 
 /**
- * Requires that the file stands for one outcome of whatever was going on when it was last closed. After a failed WAL sync,
- * reading may show a transaction from the page cache that is not on the disk: a whole checkpoint puts it there or fails.
- * A hot journal is rolled back by the first read. Throws `busy` where a reader is in the way for 5 s.
+ * Requires that the file stands for one outcome of whatever was going on when it was last closed. After a failed WAL
+ * sync, reading may show a transaction from the page cache that is not on the disk: a whole checkpoint puts it there or
+ * fails. A hot journal is rolled back by the first read. Throws `busy` where a reader is in the way for 5 s.
  */
 function settleJournal(db: DatabaseSync, paths: DataPaths, { durability }: StorageSettings): void {
   if (durabilities[durability].journalMode === 'wal') {

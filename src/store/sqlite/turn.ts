@@ -57,7 +57,7 @@ export type TurnWork = {
   readonly closing: ((turn: Turn) => void) | null;
 };
 
-/** Begins the transaction; returns the `busy` error where another process holds the database. Other errors are thrown. */
+/** Begins; returns the `busy` error where another process holds the database. Other errors are thrown. */
 export function beginTurn(db: DatabaseSync, { isReadOnly }: { readonly isReadOnly: boolean }): EdgeError | null {
   try {
     // A turn that only reads must not wait for another process that is about to write.

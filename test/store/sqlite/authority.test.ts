@@ -9,8 +9,8 @@ import type { Turn } from '../../../src/store/store.ts';
 import { addNote, hasNote, lookAtNote, openToyStore } from './toy-store.ts';
 
 /**
- * How many transactions have changed the file: SQLite counts them in the header. Read in a child, as closing the file here
- * would drop this process's own locks.
+ * How many transactions have changed the file: SQLite counts them in the header. Read in a child, as closing the file
+ * here would drop this process's own locks.
  */
 function countCommits(data: string): number {
   const { stdout } = spawnSync('od', ['-An', '-tu1', '-j24', '-N4', path.join(data, 'qinglong.db')]);

@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { readFileSync, statSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import t from 'tap';
 import { realClock } from '../../../src/runtime/ports.ts';
 import { makeDataDirectory } from '../../../src/store/sqlite/data-directory.ts';
@@ -77,10 +77,13 @@ t.test('holder.json says who holds, for the owner alone, and goes with the lock'
   t.equal(readHolder(paths), null);
 });
 
-t.test('nothing is ever written to the lock file', async (t) => {
+t.test('nothing is ever written to the lock file, nor a journal made', async (t) => {
   const paths = makeDataDirectory(t.testdir());
   for (let round = 0; round < 3; round += 1) {
-    acquireHolderLock(paths, identity, clock).release();
+    const lock = acquireHolderLock(paths, identity, clock);
+    t.same(readdirSync(paths.data).sort(), ['holder.json', 'lock.db']);
+    lock.release();
+    t.same(readdirSync(paths.data), ['lock.db']);
   }
   t.equal(statSync(paths.lock).size, 0);
 });

@@ -22,8 +22,8 @@ const probeProgram = (data: string, durability: Durability) => `
     console.log(error.code + ': ' + error.message + '; ' + error.hint);
   }`;
 
-// A WAL needs a shared memory file of 32 KiB. With files limited to less it fails as it does on JFFS2: after journal_mode
-// has answered `wal`.
+// A WAL needs a shared memory file of 32 KiB. With files limited to less it fails as it does on JFFS2: after
+// journal_mode has answered `wal`.
 const smallFiles = ['sh', '-c', 'ulimit -f 24; exec "$@"', 'sh'];
 
 t.test('C055: where a WAL does not work, the error names the durability that does', async (t) => {

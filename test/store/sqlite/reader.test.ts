@@ -2,6 +2,8 @@ import { chmodSync, existsSync, readdirSync, rmSync, statSync, writeFileSync } f
 import path from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import t from 'tap';
+import { limits } from '../../../src/core/limits.ts';
+import { readPragma } from '../../../src/store/sqlite/open.ts';
 import type { Profile } from '../../../src/store/sqlite/profile.ts';
 import { openReaderWith } from '../../../src/store/sqlite/reader.ts';
 import { startChild } from './child.ts';
@@ -57,7 +59,7 @@ t.test('with a rollback journal, reading makes no file and changes none', async 
   t.same(state(), before);
 });
 
-t.test('a reader cannot write', async (t) => {
+t.test('a reader cannot write, and waits as long as a turn may take', async (t) => {
   const data = t.testdir();
   await makeStore(data);
   let connection: DatabaseSync | null = null;
@@ -68,6 +70,7 @@ t.test('a reader cannot write', async (t) => {
   const reader = openReaderWith({ data }, { ...toyParts, parts: { createReads } });
   const write = () => (connection as DatabaseSync | null)?.exec("INSERT INTO Notes VALUES ('b', 'text')");
   t.throws(write, /readonly/);
+  t.equal(connection === null ? null : readPragma(connection, 'PRAGMA busy_timeout'), limits.turnRetryMsMax);
   reader.close();
 });
 

@@ -1,13 +1,13 @@
 // A store with a schema of one table, so that what surrounds the schema is tested apart from it. A note is written with
 // the ledger write `set-aside` (run id: the note's id, summary: its text) and asked for with the read `isRunKnown`.
-import { DatabaseSync } from 'node:sqlite';
+import type { DatabaseSync } from 'node:sqlite';
 import { assert } from '../../../src/core/errors.ts';
 import { sha256 } from '../../../src/core/hash.ts';
 import type { Alarm, Clock } from '../../../src/core/ports.ts';
 import { type Operation, operation, protocol } from '../../../src/protocol/protocol.ts';
 import { read } from '../../../src/protocol/reads.ts';
 import { realClock, realIds } from '../../../src/runtime/ports.ts';
-import { describeCatalog } from '../../../src/store/sqlite/catalog.ts';
+import { digestSchema, withSchema } from '../../../src/store/sqlite/catalog.ts';
 import type { DriverParts } from '../../../src/store/sqlite/driver.ts';
 import type { Migration } from '../../../src/store/sqlite/migrate.ts';
 import type { Schema } from '../../../src/store/sqlite/readiness.ts';
@@ -31,13 +31,8 @@ export const toyMigrations = [
 ];
 
 export function schemaOf(migrations: readonly Migration[]): Schema {
-  const db = new DatabaseSync(':memory:');
-  for (const { sql } of migrations) {
-    db.exec(sql);
-  }
-  const catalog = describeCatalog(db);
-  db.close();
-  return { migrations, catalog, capability: { name: 'toy', version: 1 } };
+  const schemaDigest = withSchema(migrations, digestSchema);
+  return { migrations, schemaDigest, capability: { name: 'toy', version: 1 } };
 }
 
 /** The parts of a toy store that also hand out its connection, for a test that limits it. */

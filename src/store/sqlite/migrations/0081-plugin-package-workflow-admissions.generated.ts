@@ -21,8 +21,7 @@ finalRunVersion INTEGER NOT NULL CHECK (finalRunVersion = stepCount + 1),
 finalRunEventSequence INTEGER NOT NULL CHECK (finalRunEventSequence = finalRunVersion),
 historyDigest BLOB NOT NULL CHECK (length(historyDigest) = 32),
 receiptDigest BLOB NOT NULL CHECK (length(receiptDigest) = 32),
-plan TEXT NOT NULL CHECK (octet_length(plan) <= 262144),
-receipt TEXT NOT NULL CHECK (octet_length(receipt) <= 262144)
+plan TEXT NOT NULL CHECK (octet_length(plan) <= 262144)
 ) STRICT;
 CREATE TABLE QingLong3PluginPackageWorkflowAdmissionSteps (
 recordKey INTEGER PRIMARY KEY,

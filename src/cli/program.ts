@@ -1,0 +1,117 @@
+// One call of the command line, from words to exit code. Owns dispatch, and how whatever goes wrong is told.
+import path from 'node:path';
+import { EdgeError } from '../core/errors.ts';
+import type { Alarm, Clock } from '../core/ports.ts';
+import { type Parsed, parseArguments } from './arguments.ts';
+import type { Context } from './command.ts';
+import { commands } from './commands.ts';
+import { exitCodes, failureOf } from './failure.ts';
+import { commandForm, commandHelp, overview } from './help.ts';
+import type { OptionValues } from './options.ts';
+import { createOutput, type Output, type OutputStream } from './output.ts';
+import { neutralizeLines } from './plain-text.ts';
+import type { Storage } from './storage.ts';
+
+export type ProgramOptions = {
+  /** The words behind the program's name. */
+  readonly argv: readonly string[];
+  readonly storage: Storage;
+  readonly clock: Clock;
+  readonly alarm: Alarm;
+  readonly environment: (name: string) => string | null;
+  readonly stdout: OutputStream;
+  readonly stderr: OutputStream;
+  readonly exit: (code: number) => void;
+  readonly onSignal: Context['onSignal'];
+};
+
+/** Returns the exit code when everything that was said has been taken; never throws. */
+export async function runProgram(options: ProgramOptions): Promise<number> {
+  const parsed = parseArguments(options.argv, commands, options.environment);
+  const output = createOutput({ ...options, isJson: wantsJson(parsed) });
+  const code = await dispatch(options, parsed, output);
+  await output.flush();
+  return code;
+}
+
+async function dispatch(options: ProgramOptions, parsed: Parsed, output: Output): Promise<number> {
+  try {
+    switch (parsed.kind) {
+      case 'help':
+        output.print(...(parsed.command === null ? overview(commands) : commandHelp(parsed.command)));
+        return exitCodes.done;
+      case 'version':
+        return await (await import('./version-command.ts')).versionCommand({ output });
+      case 'nothing':
+        overview(commands).forEach(output.note);
+        return exitCodes.usage;
+      case 'mistaken':
+        return output.fail(failureOf(usageError(parsed)));
+      case 'command': {
+        const handle = await parsed.command.load();
+        return await handle(createContext(options, output, parsed.input.options), parsed.input);
+      }
+    }
+  } catch (error) {
+    const code = output.fail(failureOf(error));
+    traceOf(error, options.environment).forEach(output.note);
+    return code;
+  }
+}
+
+/** Where an error comes from, for whoever looks for a defect. */
+export function traceOf(error: unknown, environment: (name: string) => string | null): readonly string[] {
+  const isWanted = environment('QINGLONG_EDGE_DEBUG') === '1' && error instanceof Error;
+  return isWanted ? neutralizeLines(error.stack ?? '').split('\n') : [];
+}
+
+function wantsJson(parsed: Parsed): boolean {
+  switch (parsed.kind) {
+    case 'command':
+      return parsed.input.options.json === true;
+    case 'version':
+      return parsed.options.json === true;
+    case 'mistaken':
+      return parsed.isJson;
+    default:
+      return false;
+  }
+}
+
+function usageError({ command, mistakes }: Extract<Parsed, { kind: 'mistaken' }>): EdgeError {
+  const [only] = mistakes;
+  const message =
+    mistakes.length === 1 && only !== undefined
+      ? `${only.path} ${only.rule}`.trim()
+      : `the command line has ${mistakes.length} mistakes`;
+  const form = command === null ? 'qinglong-edge --help' : `qinglong-edge ${command.words.join(' ')} --help`;
+  const usage = command === null ? '' : `usage: qinglong-edge ${commandForm(command)}; `;
+  return new EdgeError('invalid', message, { hint: `${usage}see \`${form}\``, mistakes });
+}
+
+function createContext(options: ProgramOptions, output: Output, values: OptionValues): Context {
+  const { storage, clock, alarm, onSignal } = options;
+  const { data, 'run-dir': runDirectory = null, profile = null, durability = null } = values;
+  return {
+    output,
+    storage,
+    clock,
+    alarm,
+    data: path.resolve(data ?? '.qinglong-edge'),
+    runDirectory: runDirectory === null ? null : path.resolve(runDirectory),
+    profile,
+    durability,
+    self: selfOf(options, data ?? null),
+    onSignal,
+  };
+}
+
+/** What must be typed again to reach the same directory: nothing where the environment says it. */
+function selfOf({ environment }: ProgramOptions, data: string | null): string {
+  const isImplied = data === null || data === environment('QINGLONG_EDGE_DATA');
+  return isImplied ? 'qinglong-edge' : `qinglong-edge --data ${quoteForShell(data)}`;
+}
+
+function quoteForShell(text: string): string {
+  return /^[A-Za-z0-9_./:@%+=,-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
+}

@@ -1,0 +1,113 @@
+// `verify`: folds the history of one run, or of all, and compares it with what is recorded; without a run also asks
+// SQLite about its file. Changes nothing, but for `--clear`, which takes back a run that is sound again.
+import { limits } from '../core/limits.ts';
+import { type RunSummary, read } from '../protocol/reads.ts';
+import { type RunVerification, verifyRun } from '../runtime/verification.ts';
+import type { Context, Input } from './command.ts';
+import { exitCodes } from './failure.ts';
+import { neutralize } from './plain-text.ts';
+import { findRunId } from './run-id.ts';
+import { readPortOf, withReader, withVerbs } from './session.ts';
+import type { IntegrityReport, Reader } from './storage.ts';
+import { formatCount } from './times.ts';
+
+export async function verifyCommand(context: Context, input: Input): Promise<number> {
+  const [text] = input.arguments;
+  if (text === undefined) {
+    return await withReader(context, (reader) => verifyAll(context, reader));
+  }
+  const runId = await withReader(context, (reader) => findRunId(reader, text));
+  return input.options.clear === true
+    ? await clear(context, runId)
+    : await withReader(context, (reader) => verifyOne(context, reader, runId));
+}
+
+async function verifyOne({ output, self }: Context, reader: Reader, runId: string): Promise<number> {
+  const verification = await verifyRun(readPortOf(reader), runId);
+  const setAside = reader.read(read('setAside', { runId }));
+  if (output.isJson) {
+    output.printJson({ ...verification, isSound: isSound(verification), setAside });
+  } else {
+    output.print(...describeRun(verification));
+    if (setAside !== null) {
+      const next = isSound(verification) ? `; take it back: ${self} verify ${runId} --clear` : '';
+      output.print(neutralize(`it is set aside since it was found damaged: ${setAside.summary}${next}`));
+    }
+  }
+  return isSound(verification) ? exitCodes.done : exitCodes.damaged;
+}
+
+async function verifyAll({ output }: Context, reader: Reader): Promise<number> {
+  const integrity = reader.checkIntegrity();
+  const totals = { runs: 0, events: 0 };
+  const unsound: RunVerification[] = [];
+  for await (const verification of verifyEach(reader)) {
+    totals.runs += 1;
+    totals.events += verification.events;
+    if (!isSound(verification)) {
+      unsound.push(verification);
+      if (!output.isJson) {
+        output.print(...describeRun(verification));
+      }
+    }
+  }
+  const isClean = integrity.problems.length === 0 && unsound.length === 0;
+  if (output.isJson) {
+    output.printJson({ isSound: isClean, ...totals, integrity, unsound });
+  } else {
+    output.print(...describeIntegrity(integrity));
+    const counts = `${formatCount(totals.runs, 'run')}, ${formatCount(totals.events, 'event')}`;
+    const verdict = isClean ? 'sound' : `${formatCount(unsound.length, 'run')} not sound`;
+    output.print(`${counts}: ${verdict}`);
+  }
+  return isClean ? exitCodes.done : exitCodes.damaged;
+}
+
+/** Page by page, the newest first: a history of any length in bounded memory. */
+async function* verifyEach(reader: Reader): AsyncGenerator<RunVerification, void> {
+  const port = readPortOf(reader);
+  for (let beforeRunId: string | null = null; ; ) {
+    const page: readonly RunSummary[] = reader.read(
+      read('runs', { limit: limits.pageMax, beforeRunId, status: null, packageName: null }),
+    );
+    for (const { runId } of page) {
+      yield await verifyRun(port, runId);
+    }
+    if (page.length < limits.pageMax) {
+      return;
+    }
+    beforeRunId = page.at(-1)!.runId;
+  }
+}
+
+function isSound({ differences }: RunVerification): boolean {
+  return differences.length === 0;
+}
+
+function describeRun({ runId, events, differences }: RunVerification): readonly string[] {
+  return differences.length === 0
+    ? [`run ${runId} is sound: ${formatCount(events, 'event')} fold to what is recorded`]
+    : [`run ${runId} is not sound:`, ...differences.map((difference) => neutralize(`  ${difference}`))];
+}
+
+function describeIntegrity({ problems, isComplete }: IntegrityReport): readonly string[] {
+  const more = isComplete ? [] : ['  (there may be more)'];
+  return problems.length === 0
+    ? ['the database file is sound: pages, indexes, constraints, foreign keys']
+    : ['the database file is damaged:', ...problems.map((problem) => neutralize(`  ${problem}`)), ...more];
+}
+
+async function clear(context: Context, runId: string): Promise<number> {
+  const { output } = context;
+  return await withVerbs(context, { command: 'verify', mayCreate: false }, async ({ verbs }) => {
+    const outcome = await verbs.clearSetAside({ runId });
+    if (output.isJson) {
+      output.printJson({ outcome: outcome.kind, runId });
+    } else {
+      output.print(
+        outcome.kind === 'cleared' ? `run ${runId} is sound and taken back` : `run ${runId} was not set aside`,
+      );
+    }
+    return exitCodes.done;
+  });
+}

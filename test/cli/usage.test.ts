@@ -1,0 +1,105 @@
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import t from 'tap';
+import { call, createSite, type Refused, start, writePackage, writeSteps } from './program.ts';
+
+t.test('mistakes of a command line are told at once, and nothing is made', async (t) => {
+  const site = createSite(t);
+  const { code, out, err } = await call(t, site, 'runs', 'lits', '--tali', '5', '--profile', 'big');
+  t.equal(code, 2);
+  t.equal(out, '');
+  t.same(err.split('\n'), [
+    'qinglong-edge: invalid: the command line has 3 mistakes; see `qinglong-edge --help`',
+    '  runs has no lits; did you mean list?',
+    '  --tali is no option',
+    '  --profile must be one of edge, standalone',
+    '',
+  ]);
+  t.notOk(existsSync(site.data));
+});
+
+t.test('with --json a mistake is one JSON object', async (t) => {
+  const { code, err } = await call(t, createSite(t), 'serve', 'now', '--json');
+  t.equal(code, 2);
+  t.match(JSON.parse(err) as Refused, { error: { code: 'invalid', mistakes: [{ path: '"now"' }] } });
+});
+
+t.test('reading and changing a directory that is not there is told with what makes it', async (t) => {
+  const site = createSite(t);
+  for (const args of [
+    ['runs', 'list'],
+    ['advance'],
+    ['package', 'disable', 'x'],
+    ['verify'],
+    ['workflow', 'start', 'a/b'],
+  ]) {
+    const { code, err } = await call(t, site, ...args);
+    t.equal(code, 3, args.join(' '));
+    t.match(err, /^qinglong-edge: not-found: .*; .*`run` or `serve`/);
+  }
+  t.notOk(existsSync(site.data), 'nothing made it');
+});
+
+t.test('every mistake of a package is told with file and line, and nothing is installed', async (t) => {
+  const site = createSite(t);
+  const directory = writePackage(join(site.root, 'p'), {
+    'qinglong.yaml':
+      'schema: qinglong/package@v1\nname: p\nversion: 1\ntasks:\n  a: { rum: [ls] }\n  b: { run: [./no.sh] }\n',
+  });
+  for (const command of [['package', 'check'], ['package', 'install'], ['run']]) {
+    const { code, err } = await call(t, site, ...command, directory);
+    t.equal(code, 2, command.join(' '));
+    t.match(err, /^ {2}qinglong\.yaml:3: version must be /m);
+    t.match(err, /^ {2}qinglong\.yaml:5: tasks\.a\.rum is not a known key; did you mean run\?$/m);
+  }
+  t.notOk(existsSync(join(site.data, 'packages')), 'no package was copied');
+});
+
+t.test('which workflow to run must be clear', async (t) => {
+  const site = createSite(t);
+  const directory = writePackage(join(site.root, 'p'), {
+    'qinglong.yaml': `schema: qinglong/package@v1
+name: p
+version: 1.0.0
+tasks: { a: { shell: 'true' } }
+workflows:
+  day: { steps: { a: { task: a } } }
+  night: { steps: { a: { task: a } } }
+`,
+  });
+  const several = await call(t, site, 'run', directory);
+  t.equal(several.code, 2);
+  t.match(several.err, 'package p has 2 workflows; choose one with --workflow: day, night');
+  const misspelled = await call(t, site, 'run', directory, '--workflow', 'nigth');
+  t.equal(misspelled.code, 2);
+  t.match(misspelled.err, 'did you mean night?');
+  t.notOk(existsSync(site.data), 'nothing was written');
+  t.equal((await call(t, site, 'run', directory, '--workflow', 'night')).code, 0);
+});
+
+t.test('an answer that nobody reads to its end ends the command quietly', async (t) => {
+  const site = createSite(t);
+  const running = start(t, site, ['--help']);
+  running.process.stdout!.destroy();
+  const { code, err } = await running.ended;
+  t.same([code, err], [0, '']);
+});
+
+t.test('help and version need no data directory', async (t) => {
+  const site = createSite(t);
+  const help = await call(t, site, 'runs', 'logs', '--help');
+  t.equal(help.code, 0);
+  t.match(help.out, /^usage: qinglong-edge runs logs ID \[STEP\] \[--attempt N\] \[--tail N\] \[--raw\]\n/);
+  const version = await call(t, site, '--version');
+  t.match(version.out, /^qinglong-edge \d+\.\d+\.\d+ \(\d{4}-\d\d-\d\d\), Node\.js \S+, SQLite \S+\n$/);
+  t.equal((await call(t, site)).code, 2, 'nothing at all is a mistake');
+});
+
+t.test('a sound package is said to be sound, and not installed', async (t) => {
+  const site = createSite(t);
+  const directory = writeSteps(site, 'sound', { a: { shell: 'true' } });
+  const { code, out } = await call(t, site, 'package', 'check', directory);
+  t.equal(code, 0);
+  t.match(out, /^sound 1\.0\.0 is sound: 1 task, 1 workflow in 1 file, /);
+  t.notOk(existsSync(site.data));
+});
