@@ -7,10 +7,12 @@
 //   4. the command's own outcome   → succeeded, or failed and perhaps retried
 import { assert } from './errors.ts';
 import { type AttemptEndPayload, type AttemptEndStatus, draft, type EventDraft } from './events.ts';
+import { limits } from './limits.ts';
 import type { Now } from './ports.ts';
 import type { Run, RunAttempt, StepRun } from './records.ts';
 import { decideRestart, decideRetry, type RetryCause, type RetryPolicy, startWithdrawn } from './retry.ts';
 import { isTerminalAttempt } from './states.ts';
+import { cutText } from './text.ts';
 
 /** What the executor knows. `exitCode` and `signal` are null where a command left none. */
 export type AttemptFacts =
@@ -174,17 +176,17 @@ function knownOf(facts: AttemptFacts): Known {
       const { exitCode, signal, outputBytes, outputTruncated, note } = facts;
       const errorCode = signal !== null ? 'signal' : exitCode === 0 ? null : 'exit_code';
       const what = signal !== null ? `ended by ${signal}` : exitCode === 0 ? null : `exit code ${exitCode}`;
-      const errorSummary = [what, note].filter((part) => part !== null).join('; ') || null;
+      const errorSummary = bounded([what, note].filter((part) => part !== null).join('; ') || null);
       return { exitCode, signal, outputBytes, outputTruncated, errorCode, errorSummary };
     }
     case 'spawn-failed':
-      return { ...nothingKnown, errorCode: facts.errorCode, errorSummary: facts.errorSummary };
+      return { ...nothingKnown, errorCode: facts.errorCode, errorSummary: bounded(facts.errorSummary) };
     case 'returned': {
       const errorCode = facts.errorSummary === null ? null : 'handler_error';
-      return { ...nothingKnown, errorCode, errorSummary: facts.errorSummary };
+      return { ...nothingKnown, errorCode, errorSummary: bounded(facts.errorSummary) };
     }
     case 'lost':
-      return { ...nothingKnown, errorSummary: facts.errorSummary };
+      return { ...nothingKnown, errorSummary: bounded(facts.errorSummary) };
     case 'withdrawn':
       return nothingKnown;
   }
@@ -192,5 +194,10 @@ function knownOf(facts: AttemptFacts): Known {
 
 function summarize(why: string, facts: AttemptFacts): string {
   const detail = knownOf(facts).errorSummary;
-  return detail === null ? why : `${why}; ${detail}`;
+  return cutText(detail === null ? why : `${why}; ${detail}`, limits.errorSummaryBytesMax);
+}
+
+/** What executors and handlers say has no bound of its own. */
+function bounded(errorSummary: string | null): string | null {
+  return errorSummary === null ? null : cutText(errorSummary, limits.errorSummaryBytesMax);
 }

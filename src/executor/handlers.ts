@@ -2,6 +2,7 @@
 // directory and no receipt, so one that was running when the process died is lost.
 import type { AttemptFacts } from '../core/completion.ts';
 import { limits } from '../core/limits.ts';
+import { cutText } from '../core/text.ts';
 
 export type HandlerContext = {
   readonly runId: string;
@@ -61,14 +62,5 @@ export function createHandlerExecutor(options: {
 /** What a handler threw, as bounded text: user code's failures are data. */
 function describeThrown(error: unknown): string {
   const text = error instanceof Error ? `${error.name}: ${error.message}` : `threw ${typeof error}`;
-  return cutText(text.toWellFormed(), limits.errorSummaryBytesMax);
-}
-
-function cutText(text: string, bytesMax: number): string {
-  const bytes = Buffer.from(text);
-  if (bytes.length <= bytesMax) {
-    return text;
-  }
-  // A cut inside a character shows as one replacement character of three bytes.
-  return `${bytes.subarray(0, bytesMax - 6).toString()}…`;
+  return cutText(text, limits.errorSummaryBytesMax);
 }

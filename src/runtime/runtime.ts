@@ -4,6 +4,7 @@ import type { Receipt } from '../core/admission.ts';
 import { remainingMs } from '../core/deadline.ts';
 import { EdgeError } from '../core/errors.ts';
 import type { RunEvent } from '../core/events.ts';
+import { isIdentifier } from '../core/ids.ts';
 import { limits } from '../core/limits.ts';
 import { normalizePlan } from '../core/plan.ts';
 import type { Alarm, CancelAlarm, Clock } from '../core/ports.ts';
@@ -44,6 +45,15 @@ export type StartRequest = {
 };
 
 export type AdvancedRun = AdvanceOutcome;
+
+function checkIdentifiers(fields: Readonly<Record<string, string | null>>): void {
+  const broken = Object.entries(fields).filter(([, value]) => value !== null && !isIdentifier(value));
+  if (broken.length > 0) {
+    const rule = 'must be an identifier of 1 to 128 of A-Z, a-z, 0-9, ., _, :, -';
+    const mistakes = broken.map(([path]) => ({ file: null, path, line: null, rule }));
+    throw new EdgeError('invalid', `${broken[0]![0]} ${rule}`, { hint: 'give another one', mistakes });
+  }
+}
 
 export class Runtime {
   readonly #options: RuntimeOptions;
@@ -150,13 +160,16 @@ export class Runtime {
     this.#runDeadlines.set(runId, this.#alarm.set(now.uptimeMs + leftMs, ring));
   }
 
-  start(request: StartRequest): Promise<StartOutcome> {
+  /** Throws `invalid` for a key or a requester that is no identifier. */
+  async start(request: StartRequest): Promise<StartOutcome> {
+    checkIdentifiers({ requestedBy: request.requestedBy, idempotencyKey: request.idempotencyKey });
     return this.#store.submit(operation(start, { projectId: localProjectId, ...request }));
   }
 
   /** `plan` comes from outside: throws `invalid` with every mistake before anything is read. */
   async admit(request: { readonly plan: unknown; readonly requestedBy: string }): Promise<AdmitOutcome> {
     const plan = normalizePlan(request.plan);
+    checkIdentifiers({ requestedBy: request.requestedBy });
     return this.#store.submit(operation(admit, { plan, requestedBy: request.requestedBy }));
   }
 
@@ -164,7 +177,12 @@ export class Runtime {
     return this.#store.submit(operation(changeLifecycle, { projectId: localProjectId, ...input }));
   }
 
-  quarantine(input: { packageName: string; reason: string; requestedBy: string }): Promise<QuarantineOutcome> {
+  async quarantine(input: {
+    readonly packageName: string;
+    readonly reason: string;
+    readonly requestedBy: string;
+  }): Promise<QuarantineOutcome> {
+    checkIdentifiers({ requestedBy: input.requestedBy });
     return this.#store.submit(operation(quarantine, { projectId: localProjectId, ...input }));
   }
 
@@ -178,6 +196,7 @@ export class Runtime {
     readonly reason?: 'user' | 'timeout';
   }): Promise<CancelOutcome> {
     const { runId, requestedBy, reason = 'user' } = input;
+    checkIdentifiers({ requestedBy });
     if (!this.#options.drives) {
       await recoverRun({ ...this.#options, attempts: this.attempts }, runId);
     }

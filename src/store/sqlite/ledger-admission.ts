@@ -70,7 +70,7 @@ type NewStep = ReturnType<typeof encodeStep> & { recordKey: number };
 type NewAdmissionStep = Omit<AdmissionStepRow, 'number'> & { recordKey: number };
 type AdmissionWrite = Extract<LedgerWrite, { readonly write: 'admission' }>;
 
-/** Inserts one admission. Throws SQLite's constraint error for a taken identity; a false bundle is a broken invariant. */
+/** Inserts an admission. Throws SQLite's constraint error for a taken identity; a false bundle breaks an invariant. */
 export function createAdmissionWrite(db: DatabaseSync): (admission: AdmissionWrite) => void {
   const writeRecords = createRecordInserts(db);
   const insertAdmission = statement<PlanRow & ReceiptRow & { runKey: number }>(db, insertAdmissionSql);
