@@ -42,6 +42,9 @@ export async function streamEvents({ response, connection, events, explain }: Ev
     }
   };
   response.once('close', stop);
+  if (connection.socket.destroyed) {
+    return stop();
+  }
   connection.enter('streaming');
   connection.endStream = () => {
     stop();

@@ -20,7 +20,7 @@ export type Exchange = {
   readonly log: Log;
 };
 
-/** Never rejects. Resolves when the answer is written, or the client is gone. */
+/** Resolves when the answer is written, or the client is gone. Rejects only for a defect of this layer. */
 export async function answerRequest(exchange: Exchange): Promise<void> {
   const { request, response, connection, budget } = exchange;
   // A client that goes away is no error of this process; `close` tells whoever waits.

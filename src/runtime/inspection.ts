@@ -128,7 +128,7 @@ function inspectStep(rows: RunRows, planStep: Plan['steps'][number]): StepInspec
 
 export type EventInspection = Pick<
   RunEvent,
-  'sequence' | 'id' | 'type' | 'actorType' | 'stepRunId' | 'attemptId' | 'payload' | 'createdAtMs'
+  'sequence' | 'id' | 'type' | 'actorType' | 'actorId' | 'stepRunId' | 'attemptId' | 'payload' | 'createdAtMs'
 > & { readonly mutationId: string | null };
 
 /** Adds the mutation ids of a run's events; events must be given in sequence from the first. */
@@ -142,8 +142,8 @@ export function createEventInspector(planId: string): (event: RunEvent) => Event
       versions.set(event.stepRunId, version);
       mutationId = deriveMutationId({ planId, stepRunId: event.stepRunId, version, status });
     }
-    const { sequence, id, type, actorType, stepRunId, attemptId, payload, createdAtMs } = event;
-    return { sequence, id, type, actorType, stepRunId, attemptId, mutationId, payload, createdAtMs };
+    const { sequence, id, type, actorType, actorId, stepRunId, attemptId, payload, createdAtMs } = event;
+    return { sequence, id, type, actorType, actorId, stepRunId, attemptId, mutationId, payload, createdAtMs };
   };
 }
 

@@ -21,7 +21,8 @@ async function startServing(t: Teardown): Promise<Serving> {
   const socketPath = path.join(makeDirectory(t), 'run', 'sock');
   // V8 itself looks at its heap once, 8 s after there was something to do.
   const args = ['--no-memory-reducer', program, socketPath];
-  const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] });
+  // No pipe for its errors: node:net would open it with the first socket that it destroys, and count it.
+  const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'ignore'] });
   const ended = once(child, 'close');
   t.teardown(async () => {
     child.kill('SIGKILL');
