@@ -1,0 +1,68 @@
+// A damaged run is refused and set aside alone; everything else goes on (field case C043).
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import t, { type Test } from 'tap';
+import { cli, createSite, listRuns, type Site, writeTracingPackage } from './product.ts';
+
+const alterations: Readonly<Record<string, string>> = {
+  'an unknown state': "UPDATE RunRecords SET status = 'exploded' WHERE runKey = 1 AND number = 1",
+  'a step row that is missing': 'DELETE FROM RunRecords WHERE runKey = 1 AND number = 1',
+  'another version of the run': 'UPDATE RunRecords SET version = version + 1 WHERE runKey = 1 AND number = 0',
+  'a plan that is no JSON': `DROP TRIGGER QingLong3PluginPackageWorkflowAdmissionsNeverChange;
+    UPDATE QingLong3PluginPackageWorkflowAdmissions SET plan = '{' WHERE runKey = 1`,
+};
+
+/** Alters the database behind the product's back, against every check and trigger. */
+function alter(site: Site, sql: string): void {
+  const db = new DatabaseSync(join(site.data, 'qinglong.db'), { enableForeignKeyConstraints: false });
+  try {
+    db.exec('PRAGMA ignore_check_constraints = ON');
+    const triggers = db.prepare("SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'").all() as {
+      name: string;
+      sql: string;
+    }[];
+    db.exec(sql);
+    // The schema itself stays as it was: only rows are damaged here.
+    for (const trigger of triggers) {
+      const isThere = db.prepare("SELECT 1 FROM sqlite_schema WHERE type = 'trigger' AND name = ?").get(trigger.name);
+      if (isThere === undefined) {
+        db.exec(trigger.sql);
+      }
+    }
+  } finally {
+    db.close();
+  }
+}
+
+async function startTwo(t: Test, site: Site): Promise<readonly string[]> {
+  const trace = join(site.root, 'trace');
+  const directory = writeTracingPackage(join(site.root, 'package'), { trace, steps: { a: [], b: ['a'] } });
+  t.equal((await cli(t, site, 'package', 'install', directory)).code, 0);
+  for (let count = 0; count < 2; count += 1) {
+    t.equal((await cli(t, site, 'workflow', 'start', 'tracing/main')).code, 0);
+  }
+  return (await listRuns(t, site)).map(({ id }) => id).reverse();
+}
+
+for (const [what, sql] of Object.entries(alterations)) {
+  t.test(`C043: ${what}: that run is set aside with exit 5, and everything else works`, async (t) => {
+    const site = createSite(t);
+    const [bad = '', good = ''] = await startTwo(t, site);
+    alter(site, sql);
+    const served = await cli(t, site, 'serve', '--until-idle');
+    t.equal(served.code, 0, served.err);
+    t.equal((await cli(t, site, 'runs', 'show', bad)).code, 5, 'the damaged run is refused');
+    const shown = await cli(t, site, 'runs', 'show', good);
+    t.equal(shown.code, 0, shown.err);
+    t.match(shown.out, /succeeded/);
+    const verified = await cli(t, site, 'verify');
+    t.equal(verified.code, 5);
+    t.match(verified.out + verified.err, new RegExp(bad), 'verify names it');
+    t.notMatch(verified.out + verified.err, new RegExp(good));
+    t.match((await cli(t, site, 'doctor')).out, /1 run/, 'doctor tells');
+    const listed = await cli(t, site, 'runs', 'list');
+    t.equal(listed.code, 0);
+    t.match(listed.out, /damaged|set aside/);
+    t.equal((await cli(t, site, 'workflow', 'start', 'tracing/main', '--wait')).code, 0, 'new runs start and end');
+  });
+}
