@@ -3,7 +3,7 @@ import { builtinModules } from 'node:module';
 import path from 'node:path';
 import { type BuildOptions, build, type Metafile, type Plugin, transform } from 'esbuild';
 import type { EntryPoint } from './entry-points.ts';
-import { packProgram, partName } from './pack.ts';
+import { packProgram, partName, renameParts } from './pack.ts';
 import { packageOf } from './project.ts';
 
 export type Bundle = {
@@ -77,10 +77,19 @@ async function bundleProgram(root: string, entry: EntryPoint): Promise<Bundle> {
       return { name: partName(file), code };
     }),
   );
-  parts.sort((one, other) => (one.name < other.name ? -1 : 1));
   const main = partName(entry.source.replace(/\.ts$/, '.js'));
-  const bytes = Buffer.from(packProgram(parts, main), 'latin1');
-  return { entry, bytes, code: parts.map(({ code }) => code), metafile: result.metafile };
+  const named = renameParts(parts, listPartOrder(result.metafile));
+  const bytes = Buffer.from(packProgram(named.parts, named.names.get(main)!), 'latin1');
+  return { entry, bytes, code: named.parts.map(({ code }) => code), metafile: result.metafile };
+}
+
+/** The parts by what is in them: esbuild's own names and their order depend on the folder that it works in. */
+function listPartOrder({ outputs }: Metafile): readonly string[] {
+  const keyed = Object.entries(outputs).map(([file, { inputs }]) => ({
+    name: partName(file),
+    key: Object.keys(inputs).sort().join(' '),
+  }));
+  return keyed.sort((one, other) => (one.key < other.key ? -1 : 1)).map(({ name }) => name);
 }
 
 /** The packages whose code is in a bundle, sorted by name. */

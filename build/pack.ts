@@ -44,3 +44,17 @@ export function packProgram(parts: readonly Part[], main: string): string {
 export function partName(file: string): string {
   return `./${path.basename(file)}`;
 }
+
+/** Gives the parts names by their place in `order`, also where they ask for each other; sorts them so. */
+export function renameParts(parts: readonly Part[], order: readonly string[]) {
+  const names = new Map(order.map((name, index) => [name, `./${index}.js`]));
+  const renamed = parts.map(({ name, code }) => ({
+    name: names.get(name)!,
+    code: code.replaceAll(
+      /"(\.\/[\w-]+\.js)"/g,
+      (quoted, asked: string) => `"${names.get(asked) ?? quoted.slice(1, -1)}"`,
+    ),
+  }));
+  const sorted = order.flatMap((name) => renamed.filter((part) => part.name === names.get(name)));
+  return { names, parts: sorted };
+}

@@ -1,6 +1,6 @@
 // Entry: the program `qinglong-edge`. Gives the command line its real ports and the SQLite adapter, which is loaded
 // only when a command needs it.
-import './compilers.ts';
+import './engine-settings.ts';
 import { realpathSync } from 'node:fs';
 import { isEdgeError } from '../core/errors.ts';
 import { describeError } from '../runtime/log.ts';

@@ -1,4 +1,5 @@
-// What the product tells of a run is what its history says: checked by a second fold that shares no code with the first.
+// What the product tells of a run is what its history says: checked by a second fold that shares no code with the
+// first.
 import { join } from 'node:path';
 import type { Test } from 'tap';
 import t from 'tap';
