@@ -2,7 +2,7 @@
 // free slots before COMMIT, `committed` carries out what became durable. Decides nothing about runs.
 import type { AttemptFacts } from '../core/completion.ts';
 import { remainingMs } from '../core/deadline.ts';
-import { InvariantError, isEdgeError } from '../core/errors.ts';
+import { InvariantError, isEdgeError, stopOnDefect } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
 import type { Alarm, CancelAlarm, Clock } from '../core/ports.ts';
 import type { Span } from '../core/records.ts';
@@ -138,6 +138,7 @@ export class Attempts {
       executor.prepare(attemptId);
       return turn.operate(operation(startAttempt, { ...step, attemptId })).kind === 'started' ? 'started' : 'none';
     } catch (error) {
+      stopOnDefect(error);
       log(`run ${step.runId}: a step could not be started: ${describeError(error)}`);
       this.#setAside(turn, step.runId, error);
       return 'none';

@@ -3,7 +3,7 @@
 import { mkdirSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import { join, resolve } from 'node:path';
-import type { AttemptFacts } from '../core/completion.ts';
+import { stopOnDefect } from '../core/errors.ts';
 import { baseEnvironment, environmentOf } from '../core/execution.ts';
 import { limits } from '../core/limits.ts';
 import type { Alarm, Clock, Ids } from '../core/ports.ts';
@@ -13,9 +13,10 @@ import { createHandlerExecutor, type HandlerExecutor, type Handlers } from '../e
 import type { Launch } from '../protocol/attempt.ts';
 import type { Store } from '../store/store.ts';
 import { factsOf } from './attempt-facts.ts';
+import { createOutputTaker, type OutputListener } from './attempt-output.ts';
 import { buildInfo } from './build-info.generated.ts';
-import { joinOutput, openKeptOutput } from './kept-output.ts';
-import { describeError, type Log } from './log.ts';
+import { openKeptOutput } from './kept-output.ts';
+import type { Log } from './log.ts';
 import { installPackage, removeUnusedPackages } from './packages.ts';
 import { environmentVariable, realAlarm, realClock, realIds } from './ports.ts';
 import { runDirectoryOf } from './run-directory.ts';
@@ -40,7 +41,7 @@ export type EngineOptions = {
   readonly drives: boolean;
   readonly log: Log;
   /** Told the collected output of each attempt that ends in this process, before its directory goes. */
-  readonly onOutput: ((attempt: { readonly attemptId: string; readonly output: Uint8Array }) => void) | null;
+  readonly onOutput: OutputListener | null;
   /** How many attempts may run at the same time; the profile's number where it is null. */
   readonly concurrencyMax: number | null;
   /** `sh` by default; tests run the launcher under others. */
@@ -62,7 +63,9 @@ export async function openEngine(options: EngineOptions): Promise<Engine> {
   const data = resolve(options.data);
   const clock = realClock();
   const alarm = realAlarm(clock);
-  const store = await options.openStore({ clock, alarm, ids: realIds(clock), trustedFromMs: buildInfo.buildDateMs });
+  const store = watchDefects(
+    await options.openStore({ clock, alarm, ids: realIds(clock), trustedFromMs: buildInfo.buildDateMs }),
+  );
   try {
     const { profile } = store.info;
     const settings = profileSettings[profile as Profile] ?? profileSettings.standalone;
@@ -70,23 +73,8 @@ export async function openEngine(options: EngineOptions): Promise<Engine> {
     const directories = { packages: join(data, 'packages'), artifacts: join(data, 'artifacts') };
     const kept = openKeptOutput({ directory: directories.artifacts, quotaBytes: settings.outputBytesMax * 16 });
     const onEnd = (attemptId: string, end: AttemptEnd) => {
-      const facts = factsOf(end);
-      keepOutput(attemptId, facts);
-      runtime.attempts.ended(attemptId, facts);
-    };
-    const keepOutput = (attemptId: string, facts: AttemptFacts) => {
-      try {
-        const isSuccess = facts.kind === 'exited' && facts.exitCode === 0 && facts.signal === null;
-        if (facts.kind === 'exited' && (!isSuccess || options.onOutput !== null)) {
-          const output = joinOutput(executor.collectOutput(attemptId));
-          options.onOutput?.({ attemptId, output });
-          if (!isSuccess) {
-            kept.keep(attemptId, output);
-          }
-        }
-      } catch (error) {
-        options.log(`attempt ${attemptId}: its output could not be kept: ${describeError(error)}`);
-      }
+      takeOutput(attemptId, end);
+      runtime.attempts.ended(attemptId, factsOf(end));
     };
     const executor = createExecutor({
       runDirectory,
@@ -97,6 +85,7 @@ export async function openEngine(options: EngineOptions): Promise<Engine> {
       onEnd,
       ...(options.shell === null ? {} : { shell: options.shell }),
     });
+    const takeOutput = createOutputTaker({ executor, kept, onOutput: options.onOutput, log: options.log });
     const handlers = createHandlerExecutor({
       handlers: options.handlers,
       onEnd: (attemptId, facts) => runtime.attempts.ended(attemptId, facts),
@@ -111,6 +100,7 @@ export async function openEngine(options: EngineOptions): Promise<Engine> {
       trustedFromMs: buildInfo.buildDateMs,
       drives: options.drives,
       stopGraceMsMax,
+      report: onEnd,
       begin: (launch) => begin(launch, { executor, handlers, packages: directories.packages }),
       log: options.log,
     });
@@ -124,6 +114,17 @@ export async function openEngine(options: EngineOptions): Promise<Engine> {
     await store.close();
     throw error;
   }
+}
+
+function watchDefects(store: Store): Store {
+  return {
+    ...store,
+    submit: (operation) =>
+      store.submit(operation).catch((error: unknown) => {
+        stopOnDefect(error);
+        throw error;
+      }),
+  };
 }
 
 function createVerbs(

@@ -2,8 +2,9 @@
 // the table in the protocols. It never ends a run and never guesses; what cannot be decided is left and reported.
 import type { AttemptFacts } from '../core/completion.ts';
 import { limits } from '../core/limits.ts';
-import type { RunAttempt, RunRows } from '../core/records.ts';
+import type { RunAttempt, RunRows, Span } from '../core/records.ts';
 import { isTerminalAttempt } from '../core/states.ts';
+import type { AttemptEnd } from '../executor/attempt-end.ts';
 import type { Executor } from '../executor/executor.ts';
 import { advance } from '../protocol/advance.ts';
 import { complete } from '../protocol/attempt.ts';
@@ -12,7 +13,6 @@ import { operation } from '../protocol/protocol.ts';
 import { type RunCursor, type RunPage, read } from '../protocol/reads.ts';
 import { setAsideRun } from '../protocol/set-aside.ts';
 import type { Store } from '../store/store.ts';
-import { factsOf } from './attempt-facts.ts';
 import type { Attempts } from './attempts.ts';
 import { describeError, type Log } from './log.ts';
 
@@ -20,6 +20,8 @@ export type RecoveryOptions = {
   readonly store: Store;
   readonly executor: Executor;
   readonly attempts: Attempts;
+  /** Takes the end of an attempt as the executor's own reports are taken: its output is kept, then it completes. */
+  readonly report: (attemptId: string, end: AttemptEnd) => void;
   readonly log: Log;
 };
 
@@ -79,7 +81,7 @@ async function recoverAttempt(options: RecoveryOptions, rows: RunRows, attempt: 
     case 'free':
       return withdraw(options, { attempt, settle, adopt: () => adopt(options, rows, attempt) });
     case 'ended':
-      return settle(factsOf(evidence.end));
+      return takeEnd(options, { attempt, end: evidence.end });
     case 'absent':
       return settle({ kind: 'lost', errorSummary: 'its directory in the run directory is gone' });
     case 'running':
@@ -110,19 +112,32 @@ async function withdraw(
 }
 
 /** Its command may be alive: it is watched until its end, held to what is left of its deadline and to earlier stops. */
-async function adopt(
-  { store, executor, attempts }: RecoveryOptions,
-  rows: RunRows,
-  attempt: RunAttempt,
+async function adopt(options: RecoveryOptions, rows: RunRows, attempt: RunAttempt): Promise<void> {
+  await watch(options, attempt, attempt.deadline);
+  options.executor.adopt(attempt.id);
+  if (attempt.stopReason !== null || rows.run.cancelRequestedAtMs !== null) {
+    options.attempts.halt(attempt.id);
+  }
+}
+
+/** Its command is over: what it left running and the rest of its output are waited for, its deadline is not. */
+async function takeEnd(
+  options: RecoveryOptions,
+  { attempt, end }: { readonly attempt: RunAttempt; readonly end: AttemptEnd },
 ): Promise<void> {
-  const place = { runId: rows.run.id, stepRunId: attempt.stepRunId, attemptId: attempt.id };
+  await watch(options, attempt, null);
+  if (end.kind === 'exited') {
+    options.executor.adopt(attempt.id);
+  } else {
+    options.report(attempt.id, end);
+  }
+}
+
+async function watch({ store, attempts }: RecoveryOptions, attempt: RunAttempt, deadline: Span | null): Promise<void> {
+  const place = { runId: attempt.runId, stepRunId: attempt.stepRunId, attemptId: attempt.id };
   const context = await store.read(read('step', place));
   const graceMs = context?.task.graceMs ?? limits.graceMsDefault;
-  attempts.watch({ place, executorType: 'process', graceMs, deadline: attempt.deadline });
-  executor.adopt(attempt.id);
-  if (attempt.stopReason !== null || rows.run.cancelRequestedAtMs !== null) {
-    attempts.halt(attempt.id);
-  }
+  attempts.watch({ place, executorType: 'process', graceMs, deadline });
 }
 
 /**

@@ -9,6 +9,7 @@ import { limits } from '../core/limits.ts';
 import { normalizePlan } from '../core/plan.ts';
 import type { Alarm, CancelAlarm, Clock } from '../core/ports.ts';
 import { isTerminalRun } from '../core/states.ts';
+import type { AttemptEnd } from '../executor/attempt-end.ts';
 import { type AdmitOutcome, admit, type StartOutcome, start } from '../protocol/admit.ts';
 import { type AdvanceOutcome, advance } from '../protocol/advance.ts';
 import type { CompleteOutcome, RequestStopOutcome, StartAttemptOutcome } from '../protocol/attempt.ts';
@@ -21,7 +22,7 @@ import {
   quarantine,
 } from '../protocol/package.ts';
 import { operation } from '../protocol/protocol.ts';
-import { type RunCursor, read } from '../protocol/reads.ts';
+import { type RunCursor, type RunPage, read } from '../protocol/reads.ts';
 import { type ClearOutcome, clearSetAside } from '../protocol/set-aside.ts';
 import type { Settled, Store } from '../store/store.ts';
 import { Attempts, type AttemptsOptions } from './attempts.ts';
@@ -33,6 +34,8 @@ import { verifyRun } from './verification.ts';
 export type RuntimeOptions = AttemptsOptions & {
   /** Whether this runtime carries runs on, or only records what it is told. */
   readonly drives: boolean;
+  /** Takes the end of an attempt that recovery found over: see `RecoveryOptions`. */
+  readonly report: (attemptId: string, end: AttemptEnd) => void;
   /** Longest grace that a stop of the whole runtime leaves a command. */
   readonly stopGraceMsMax: number;
 };
@@ -270,16 +273,33 @@ export class Runtime {
     return this.#committed.promise;
   }
 
-  /** Resolves when no run can progress any more: nothing runs, is ready, due or waits for a retry. */
+  /**
+   * Resolves when no run can progress any more: nothing runs, is ready, due or waits for a retry. Runs that were set
+   * aside, and those with an attempt that cannot be decided, are not waited for.
+   */
   async idle(): Promise<void> {
     for (;;) {
       const committed = this.#nextCommit();
-      const running = await this.#store.read(read('runningRuns', { limit: 1, after: null }));
-      if ((running.runIds.length === 0 && this.attempts.count === 0) || this.#state === 'closed') {
+      if (this.#state === 'closed' || (this.attempts.count === 0 && !(await this.#canProgress()))) {
         return;
       }
       await committed;
     }
+  }
+
+  async #canProgress(): Promise<boolean> {
+    let after: RunCursor | null = null;
+    do {
+      const page: RunPage = await this.#store.read(read('runningRuns', { limit: limits.pageMax, after }));
+      for (const runId of page.runIds) {
+        const rows = await this.#store.read(read('run', { runId }));
+        if (![...(rows?.attempts.keys() ?? [])].some((attemptId) => this.attempts.isUndecided(attemptId))) {
+          return true;
+        }
+      }
+      after = page.next;
+    } while (after !== null);
+    return false;
   }
 
   /**
