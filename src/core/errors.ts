@@ -80,8 +80,8 @@ export function assert(condition: unknown, invariant: string): asserts condition
 }
 
 /**
- * Stops the process, from where nothing catches it, if this is a broken invariant: what is durable is right, and recovery
- * starts from there; what is in memory is not to be trusted any more.
+ * Stops the process, from where nothing catches it, if this is a broken invariant: what is durable is right, and
+ * recovery starts from there; what is in memory is not to be trusted any more.
  */
 export function stopOnDefect(error: unknown): void {
   if (error instanceof InvariantError) {

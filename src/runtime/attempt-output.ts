@@ -1,5 +1,5 @@
-// What becomes of an attempt's output at its end: told to whoever listens in this process, and kept where the command did
-// not succeed, before the completion commits. Losing output never holds an attempt up.
+// What becomes of an attempt's output at its end: told to whoever listens in this process, and kept where the command
+// did not succeed, before the completion commits. Losing output never holds an attempt up.
 import type { AttemptEnd } from '../executor/attempt-end.ts';
 import type { Executor } from '../executor/executor.ts';
 import { joinOutput, type KeptOutput } from './kept-output.ts';
