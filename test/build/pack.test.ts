@@ -1,0 +1,50 @@
+import { spawnSync } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import path from 'node:path';
+import t, { type Test } from 'tap';
+import { packProgram, renameParts } from '../../build/pack.ts';
+
+/** Runs a packed program; prints what it left. */
+function run(t: Test, text: string) {
+  const file = path.join(t.testdir({}), 'program.cjs');
+  writeFileSync(file, text, 'latin1');
+  const { status, stdout, stderr } = spawnSync(process.execPath, [file, 'word'], { encoding: 'utf8' });
+  return { status, stdout, stderr, file };
+}
+
+t.test('parts ask for each other and for Node, each is evaluated once, and only when it is asked for', async (t) => {
+  const parts = [
+    {
+      name: './0.js',
+      code: 'const a=require("./1.js");require("./1.js");console.log(a.word,require("node:path").sep)',
+    },
+    { name: './1.js', code: 'console.log("one");exports.word=process.argv[2];exports.back=require("./0.js")' },
+    { name: './2.js', code: 'throw 1' },
+  ];
+  t.match(run(t, packProgram(parts, './0.js')), { status: 0, stdout: 'one\nword /\n', stderr: '' });
+});
+
+t.test('any text comes back byte for byte', async (t) => {
+  const text = '`${x}`*/ \\ \u00e9';
+  const code = `process.stdout.write(Buffer.from(${JSON.stringify(text)}).toString('hex'))`;
+  const { stdout } = run(t, packProgram([{ name: './0.js', code }], './0.js'));
+  t.equal(stdout, Buffer.from(text).toString('hex'));
+});
+
+t.test('an error names the part that it comes from', async (t) => {
+  const code = 'function broken(){throw new TypeError("here")}\nbroken()';
+  const { status, stderr, file } = run(t, packProgram([{ name: './0.js', code }], './0.js'));
+  t.not(status, 0);
+  t.match(stderr, `${file}/0.js:1`);
+});
+
+t.test('parts are named by their place, also where they ask for each other', async (t) => {
+  const parts = [
+    { name: './main.js', code: 'require("./ABCD.js");require("node:fs");require("./OTHER.js")' },
+    { name: './ABCD.js', code: '1' },
+  ];
+  t.same(renameParts(parts, ['./ABCD.js', './main.js']).parts, [
+    { name: './0.js', code: '1' },
+    { name: './1.js', code: 'require("./0.js");require("node:fs");require("./OTHER.js")' },
+  ]);
+});
