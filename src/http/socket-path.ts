@@ -1,20 +1,11 @@
 // Where the Unix socket of a holder is: its private directory, what a dead holder left there, and paths that are too
 // long for the kernel. Owns no connection.
-import {
-  chmodSync,
-  closeSync,
-  constants,
-  lstatSync,
-  mkdirSync,
-  openSync,
-  readdirSync,
-  rmSync,
-  statSync,
-} from 'node:fs';
+import { chmodSync, closeSync, constants, lstatSync, openSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { connect } from 'node:net';
 import path from 'node:path';
 import { EdgeError } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
+import { makeDirectories } from '../store/make-directories.ts';
 
 /** What to listen on or connect to; `release` once that is over. */
 export type SocketAddress = { readonly address: string; release(): void };
@@ -40,7 +31,7 @@ export function openSocketAddress(socketPath: string): SocketAddress {
  */
 export function makeSocketDirectory(directory: string): void {
   try {
-    mkdirSync(directory, { recursive: true, mode: 0o700 });
+    makeDirectories(directory);
     const { uid, mode } = statSync(directory);
     const isOwn = uid === process.geteuid?.();
     if (isOwn && (mode & 0o077) === 0) {

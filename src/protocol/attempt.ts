@@ -75,7 +75,9 @@ export const admitAttempt = protocol({
 
 /** Everything that an executor needs to begin an attempt. */
 export type Launch = AttemptPlace & {
+  /** Counted over the whole run; `tryNumber` over the step's own tries, from 1. */
   readonly number: number;
+  readonly tryNumber: number;
   readonly executorType: ExecutorType;
   readonly stepKey: string;
   readonly taskId: string;
@@ -109,6 +111,7 @@ export const startAttempt = protocol({
       stepRunId: step.id,
       attemptId,
       number: attempt.number,
+      tryNumber: step.attemptCount + 1,
       executorType: attempt.executorType,
       stepKey: step.stepKey,
       taskId: planStep.taskId,

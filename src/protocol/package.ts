@@ -130,16 +130,16 @@ export const changeLifecycle = protocol({
     }
     const { installation, lifecycle } = head;
     const { target } = installation;
+    if (to === 'active' && head.isQuarantined) {
+      const refused = `generation ${target.generation} of package ${packageName} is quarantined; install other bytes`;
+      return { outcome: { kind: 'not-allowed', code: 'quarantined', reason: refused } };
+    }
     if (lifecycle.state === to) {
       return { outcome: { kind: 'unchanged', target } };
     }
     if (!hasTransition(lifecycleTransitions, lifecycle.state, to)) {
       const refused = `package ${packageName} is ${lifecycle.state}; install it again`;
       return { outcome: { kind: 'not-allowed', code: `package_${lifecycle.state}`, reason: refused } };
-    }
-    if (to === 'active' && head.isQuarantined) {
-      const refused = `generation ${target.generation} of package ${packageName} is quarantined; install other bytes`;
-      return { outcome: { kind: 'not-allowed', code: 'quarantined', reason: refused } };
     }
     return { outcome: { kind: 'changed', target }, ledger: moveLifecycle(head, { to, reason, nowMs: now.wallMs }) };
   },

@@ -1,6 +1,5 @@
 // Assembles a runtime from a store: executor, handlers, package files, kept output. Everything below the surfaces that
 // is alive in one process is made here, in one order, and ended in the reverse one.
-import { mkdirSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import { join, resolve } from 'node:path';
 import { stopOnDefect } from '../core/errors.ts';
@@ -11,6 +10,7 @@ import type { AttemptEnd } from '../executor/attempt-end.ts';
 import { createExecutor, type Executor } from '../executor/executor.ts';
 import { createHandlerExecutor, type HandlerExecutor, type Handlers } from '../executor/handlers.ts';
 import type { Launch } from '../protocol/attempt.ts';
+import { makeDirectories } from '../store/make-directories.ts';
 import type { Store } from '../store/store.ts';
 import { factsOf } from './attempt-facts.ts';
 import { createOutputTaker, type OutputListener } from './attempt-output.ts';
@@ -165,10 +165,10 @@ function begin(
   launch: Launch,
   ports: { readonly executor: Executor; readonly handlers: HandlerExecutor; readonly packages: string },
 ): void {
-  const { attemptId, runId, stepKey, number, task, packageName, taskId } = launch;
+  const { attemptId, runId, stepKey, tryNumber, task, packageName, taskId } = launch;
   if (launch.executorType === 'handler') {
     const { env } = task;
-    ports.handlers.start({ runId, attemptId, attemptNumber: number, stepKey, packageName, taskId, env });
+    ports.handlers.start({ runId, attemptId, attemptNumber: tryNumber, stepKey, packageName, taskId, env });
     return;
   }
   const packageDirectory = join(ports.packages, launch.lockDigest);
@@ -181,7 +181,7 @@ function begin(
       runId,
       attemptId,
       stepKey,
-      attemptNumber: number,
+      attemptNumber: tryNumber,
       packageDirectory,
     }),
     cwd: join(packageDirectory, task.cwd),
@@ -199,6 +199,6 @@ function machineEnvironment(): Readonly<Record<string, string>> {
 
 function makeRunDirectory(data: string, asked: string | null): string {
   const directory = runDirectoryOf(data, asked);
-  mkdirSync(directory, { recursive: true, mode: 0o700 });
+  makeDirectories(directory);
   return directory;
 }

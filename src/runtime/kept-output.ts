@@ -1,18 +1,9 @@
 // Output that outlives its attempt: copied to `artifacts/`, synced and renamed before the completion commits. Bounded
 // by a quota; the oldest goes first.
-import {
-  closeSync,
-  fsyncSync,
-  mkdirSync,
-  openSync,
-  readdirSync,
-  renameSync,
-  rmSync,
-  statSync,
-  writeSync,
-} from 'node:fs';
+import { closeSync, fsyncSync, openSync, readdirSync, renameSync, rmSync, statSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import type { CollectedOutput } from '../executor/output.ts';
+import { makeDirectories } from '../store/make-directories.ts';
 
 const suffix = '.out';
 const partialSuffix = '.partial';
@@ -29,7 +20,7 @@ export function keptOutputFile(artifactsDirectory: string, attemptId: string): s
 /** `quotaBytes` bounds all files together; half-written ones of an earlier process are removed. */
 export function openKeptOutput(options: { readonly directory: string; readonly quotaBytes: number }): KeptOutput {
   const { directory, quotaBytes } = options;
-  mkdirSync(directory, { recursive: true, mode: 0o700 });
+  makeDirectories(directory);
   for (const name of readdirSync(directory).filter((entry) => entry.endsWith(partialSuffix))) {
     rmSync(join(directory, name), { force: true });
   }

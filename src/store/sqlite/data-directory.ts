@@ -1,9 +1,10 @@
 // The data directory as the store sees it: its paths, the settings fixed in config.json, and the marker that tells a
 // fresh directory from one that lost its database. Looks at the database with `stat` alone: closing it through `fs`
 // would drop the locks that SQLite holds on it.
-import { chmodSync, lstatSync, mkdirSync, readdirSync, readFileSync, realpathSync, type Stats } from 'node:fs';
+import { chmodSync, lstatSync, readdirSync, readFileSync, realpathSync, type Stats } from 'node:fs';
 import path from 'node:path';
 import { assert, EdgeError } from '../../core/errors.ts';
+import { makeDirectories } from '../make-directories.ts';
 import { syncDirectory, writeDurably } from './durable-file.ts';
 import { fileErrorCode, fromFileError } from './file-error.ts';
 import { type AskedSettings, isDurability, isProfile, type StorageSettings } from './profile.ts';
@@ -37,8 +38,8 @@ export function dataPaths(data: string): DataPaths {
 export function makeDataDirectory(data: string): DataPaths {
   assert(path.isAbsolute(data), 'the data directory is an absolute path');
   try {
-    const madePath = mkdirSync(data, { recursive: true, mode: 0o700 });
-    if (madePath !== undefined) {
+    const madePath = makeDirectories(data);
+    if (madePath !== null) {
       syncMade({ madePath, data });
     } else if (readdirSync(data).length === 0) {
       chmodSync(data, 0o700);

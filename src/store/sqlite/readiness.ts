@@ -36,8 +36,15 @@ export function checkReadiness(db: DatabaseSync, schema: Schema, file: string): 
   }
 }
 
-/** Throws `unavailable` where migrations are pending, and what `pendingMigrations` throws. */
+/** Throws `unavailable` where migrations are pending or a foreign version is set, and what `pendingMigrations` throws. */
 export function checkHistory(db: DatabaseSync, migrations: readonly Migration[]): void {
+  // This product counts no versions there; whoever set one knows something about the file that is not known here.
+  const userVersion = readPragma(db, 'PRAGMA user_version');
+  if (userVersion !== 0) {
+    throw new EdgeError('unavailable', `the database says user_version ${userVersion}, which this program never sets`, {
+      hint: 'use the program that made it, or restore a backup',
+    });
+  }
   const pending = pendingMigrations(db, migrations).map(({ id }) => id);
   if (pending.length > 0) {
     throw new EdgeError('unavailable', `the database is older than this program: it lacks ${pending.join(', ')}`, {

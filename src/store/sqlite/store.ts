@@ -189,6 +189,11 @@ type CheckpointRow = { readonly busy: number };
 
 const checkpointSql = 'PRAGMA wal_checkpoint(TRUNCATE)';
 
+const useUpJournalSql = `BEGIN IMMEDIATE;
+  UPDATE Migrations SET appliedAtMs = appliedAtMs + 1;
+  UPDATE Migrations SET appliedAtMs = appliedAtMs - 1;
+  COMMIT`;
+
 /**
  * Requires that the file stands for one outcome of whatever was going on when it was last closed. After a failed WAL
  * sync, reading may show a transaction from the page cache that is not on the disk: a whole checkpoint puts it there or
@@ -203,8 +208,15 @@ function settleJournal(db: DatabaseSync, paths: DataPaths, { durability }: Stora
     }
     return;
   }
+  const isJournalThere = () => statOf(`${paths.database}-journal`) !== null;
   db.exec('BEGIN IMMEDIATE; ROLLBACK');
-  if (statOf(`${paths.database}-journal`) !== null) {
+  if (isJournalThere()) {
+    // Of a process that died before it had synced its journal: the head is blank, so SQLite takes it for no journal and
+    // leaves it alone. The next commit uses it up; one is made here, so that what stays is known to be in the way. SQLite
+    // writes no page whose bytes stay the same, so a value goes up and down again.
+    db.exec(useUpJournalSql);
+  }
+  if (isJournalThere()) {
     throw new EdgeError('unavailable', 'the rollback journal of the last transaction is still there', {
       hint: 'check the storage (kernel log, `doctor`), then start again',
     });
