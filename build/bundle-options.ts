@@ -25,13 +25,16 @@ const nodePrefix: Plugin = {
   },
 };
 
+/** The first Node whose SQLite and whose own functions this product is built on. */
+export const nodeMajorMin = 24;
+
 const sharedOptions = {
   bundle: true,
   write: false,
   metafile: true,
   minify: true,
   platform: 'node',
-  target: 'node24',
+  target: `node${nodeMajorMin}`,
   // Text in one-byte characters: one other character would double what the source takes in memory.
   charset: 'ascii',
   legalComments: 'none',
@@ -79,7 +82,7 @@ async function bundleProgram(root: string, entry: EntryPoint): Promise<Bundle> {
   );
   const main = partName(entry.source.replace(/\.ts$/, '.js'));
   const named = renameParts(parts, listPartOrder(result.metafile));
-  const bytes = Buffer.from(packProgram(named.parts, named.names.get(main)!), 'latin1');
+  const bytes = Buffer.from(packProgram(named.parts, named.names.get(main)!, nodeMajorMin), 'latin1');
   return { entry, bytes, code: named.parts.map(({ code }) => code), metafile: result.metafile };
 }
 

@@ -4,7 +4,7 @@ import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync 
 import path from 'node:path';
 import { EdgeError } from '../src/core/errors.ts';
 import { sha256 } from '../src/core/hash.ts';
-import { type Bundle, bundleEntry, listBundledPackages } from './bundle-options.ts';
+import { type Bundle, bundleEntry, listBundledPackages, nodeMajorMin } from './bundle-options.ts';
 import { printLicenses, readComponent } from './components.ts';
 import { emitDeclarations } from './declarations.ts';
 import { type EntryPoint, hasSource, listEntryPoints } from './entry-points.ts';
@@ -84,7 +84,7 @@ function describePackage(product: PackageJson) {
     description: product.description,
     license: product.license,
     type: 'commonjs',
-    engines: { node: '>=24' },
+    engines: { node: `>=${nodeMajorMin}` },
     bin: Object.fromEntries(Object.entries(product.bin).map(([name, target]) => [name, below(target)])),
     exports: Object.fromEntries(exports),
   };

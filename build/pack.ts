@@ -29,15 +29,25 @@ const loader = [
   'return m.exports}',
 ].join('');
 
-/** One CommonJS file that runs the part `main`. Deterministic for one version of zlib. */
-export function packProgram(parts: readonly Part[], main: string): string {
+/** Said before anything is loaded that an older Node does not have; 4 is the exit code of `unavailable`. */
+function demandNode(major: number): string {
+  const what = `needs Node.js ${major} or later, this is `;
+  const hint = '; run it with a newer node';
+  return [
+    `if(Number.parseInt(process.versions.node)<${major}){`,
+    `process.stderr.write("qinglong-edge: unavailable: ${what}"+process.version+"${hint}\\n");process.exit(4)}`,
+  ].join('');
+}
+
+/** One CommonJS file that runs the part `main` on this version of Node or a later one. Deterministic for one zlib. */
+export function packProgram(parts: readonly Part[], main: string, nodeMajor: number): string {
   const packed = parts.map(({ name, code }) => {
     const text = deflateRawSync(Buffer.from(code, 'latin1'), { level: 9 }).toString('base64');
     return `"${name}":${frame.before}${text}${frame.after}`;
   });
   const head =
     '#!/usr/bin/env node\n"use strict";// Parts are deflated text in base64; the project says how: build/pack.ts';
-  return `${head}\nconst p={${packed.join(',\n')}};\n${loader}r("${main}");\n`;
+  return `${head}\n${demandNode(nodeMajor)}\nconst p={${packed.join(',\n')}};\n${loader}r("${main}");\n`;
 }
 
 /** The name by which the parts ask for the file that esbuild wrote at `file`. */

@@ -102,4 +102,4 @@ export async function openRuntime(options: OpenOptions): Promise<EdgeRuntime> {
 
 export { EdgeError, isEdgeError } from './core/errors.ts';
 export type { Handler, HandlerContext, Handlers } from './executor/handlers.ts';
-export type { AdvanceReport, InstallReport, RunEvent, RunInspection };
+export type { AdvanceReport, CancelOutcome, InstallReport, Log, Profile, RunEvent, RunInspection, StartOutcome };

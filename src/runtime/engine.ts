@@ -19,7 +19,7 @@ import { openKeptOutput } from './kept-output.ts';
 import type { Log } from './log.ts';
 import { installPackage, removeUnusedPackages } from './packages.ts';
 import { environmentVariable, realAlarm, realClock, realIds } from './ports.ts';
-import { runDirectoryOf } from './run-directory.ts';
+import { removeRunDirectory, runDirectoryOf } from './run-directory.ts';
 import { Runtime } from './runtime.ts';
 import { type Profile, profileSettings } from './settings.ts';
 import type { Verbs } from './verbs.ts';
@@ -101,6 +101,7 @@ export async function openEngine(options: EngineOptions): Promise<Engine> {
       drives: options.drives,
       stopGraceMsMax,
       report: onEnd,
+      tidy: () => removeRunDirectory(runDirectory, { isOwn: options.runDirectory === null }),
       begin: (launch) => begin(launch, { executor, handlers, packages: directories.packages }),
       log: options.log,
     });

@@ -3,6 +3,7 @@ import { isUtf8 } from 'node:buffer';
 import type { Mistake } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
 import { readManifest } from '../core/manifest.ts';
+import { normalizePackagePath } from '../core/package-path.ts';
 import type { Manifest } from '../core/revision.ts';
 import { parseJsonText } from './json-text.ts';
 import { createChunkBuffer, readPackageFile } from './package-bytes.ts';
@@ -15,29 +16,33 @@ const jsonName = 'qinglong.json';
 // Names that people write and that nobody reads: better said than found out.
 const misspelledNames = ['qinglong.yml', 'qinglong.YAML', 'Qinglong.yaml', 'package.yaml'];
 
-export type ManifestFile = {
+/** What a task takes from the package: these files are looked for whatever else is wrong with the manifest. */
+export type TaskFiles = { readonly id: string; readonly cwd: string; readonly command: string };
+
+type Read = {
   readonly name: string;
-  /** Of the bytes that were read here, to be compared with what is installed. */
-  readonly sha256: string;
-  readonly manifest: Manifest;
+  readonly tasks: readonly TaskFiles[];
   readonly lineOf: (path: string) => number | null;
 };
 
-export type ManifestFileReading = ManifestFile | { readonly mistakes: readonly Mistake[] };
+/** `sha256`: of the bytes that were read here, to be compared with what is installed. */
+export type ManifestFile = Read & { readonly sha256: string; readonly manifest: Manifest };
+
+export type BrokenManifest = Read & { readonly mistakes: readonly Mistake[] };
 
 /** Reads the manifest among scanned files. Rejects only when the file cannot be read. */
-export async function readManifestFile(root: string, scan: PackageScan): Promise<ManifestFileReading> {
+export async function readManifestFile(root: string, scan: PackageScan): Promise<ManifestFile | BrokenManifest> {
   const found = scan.files.filter(({ path }) => path === yamlName || path === jsonName);
   const [file] = found;
   if (file === undefined) {
-    return { mistakes: missingMistakes(scan) };
+    return unread(yamlName, missingMistakes(scan));
   }
   if (found.length > 1) {
-    return { mistakes: [mistake(jsonName, `must not stand beside ${yamlName}: a package has one manifest`)] };
+    return unread(jsonName, [mistake(jsonName, `must not stand beside ${yamlName}: a package has one manifest`)]);
   }
   if (file.size > limits.manifestBytesMax) {
     const rule = `has ${file.size} bytes, at most ${limits.manifestBytesMax} are allowed`;
-    return { mistakes: [mistake(file.path, rule)] };
+    return unread(file.path, [mistake(file.path, rule)]);
   }
   const chunks: Buffer[] = [];
   const onChunk = async (chunk: Uint8Array) => void chunks.push(Buffer.from(chunk));
@@ -50,23 +55,44 @@ export async function readManifestFile(root: string, scan: PackageScan): Promise
 export async function readManifestText(
   name: string,
   bytes: Uint8Array,
-): Promise<Omit<ManifestFile, 'sha256'> | { readonly mistakes: readonly Mistake[] }> {
+): Promise<Omit<ManifestFile, 'sha256'> | BrokenManifest> {
   const text = decodeText(bytes);
   if (typeof text === 'number') {
-    return { mistakes: [{ ...mistake(name, 'is no UTF-8'), line: text }] };
+    return unread(name, [{ ...mistake(name, 'is no UTF-8'), line: text }]);
   }
   const parsed = name.endsWith('.json') ? parseJsonText(text) : await parseYamlText(text);
   const lineOf = (path: string) => findLine(parsed.lines, path);
   const reading = parsed.isReadable ? readManifest(parsed.value) : { mistakes: [] };
   if ('manifest' in reading && parsed.mistakes.length === 0) {
-    return { name, manifest: reading.manifest, lineOf };
+    const { manifest } = reading;
+    const tasks = manifest.tasks.map(({ id, cwd, argv }) => ({ id, cwd, command: argv[0]! }));
+    return { name, manifest, tasks, lineOf };
   }
   const rules = 'mistakes' in reading ? reading.mistakes : [];
   const mistakes = [
     ...parsed.mistakes.map((entry) => ({ file: name, ...entry })),
     ...rules.map(({ path, rule }) => ({ file: name, path, line: lineOf(path), rule })),
   ];
-  return { mistakes: mistakes.sort((left, right) => (left.line ?? 0) - (right.line ?? 0)) };
+  const sorted = mistakes.sort((left, right) => (left.line ?? 0) - (right.line ?? 0));
+  return { name, mistakes: sorted, tasks: readableTasks(parsed.value), lineOf };
+}
+
+function unread(name: string, mistakes: readonly Mistake[]): BrokenManifest {
+  return { name, mistakes, tasks: [], lineOf: () => null };
+}
+
+/** The tasks of a manifest that has mistakes, as far as what they take from the package can be read. */
+function readableTasks(value: unknown): readonly TaskFiles[] {
+  return Object.entries(asRecord(asRecord(value)['tasks'])).flatMap(([id, task]) => {
+    const { run, cwd = '.' } = asRecord(task);
+    const place = typeof cwd === 'string' ? normalizePackagePath(cwd) : null;
+    const command: unknown = Array.isArray(run) ? run[0] : null;
+    return typeof command === 'string' && place !== null ? [{ id, cwd: place, command }] : [];
+  });
+}
+
+function asRecord(value: unknown): Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null ? (value as Readonly<Record<string, unknown>>) : {};
 }
 
 /** The text without a byte order mark, or the number of the first line that is no UTF-8. */

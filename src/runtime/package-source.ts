@@ -11,7 +11,7 @@ import {
   materialize,
   type PackageFile,
 } from '../core/revision.ts';
-import { type ManifestFile, readManifestFile } from './manifest-file.ts';
+import { type BrokenManifest, type ManifestFile, readManifestFile } from './manifest-file.ts';
 import { changedError, hashPackageFiles } from './package-bytes.ts';
 import { omittedNames, type PackageScan, scanPackage } from './package-scan.ts';
 
@@ -35,7 +35,11 @@ export async function checkPackage(directory: string): Promise<CheckedPackage> {
   const root = await resolveRoot(directory);
   const scan = await scanPackage(root, omittedNames);
   const source = await readManifestFile(root, scan);
-  const mistakes = [...('mistakes' in source ? source.mistakes : commandMistakes(source, scan)), ...scan.mistakes];
+  const noted = 'mistakes' in source ? source.mistakes : [];
+  const inManifest = [...noted, ...commandMistakes(source, scan)].sort(
+    (one, other) => (one.line ?? 0) - (other.line ?? 0),
+  );
+  const mistakes = [...inManifest, ...scan.mistakes];
   if ('mistakes' in source || mistakes.length > 0) {
     throw packageError(directory, mistakes);
   }
@@ -64,7 +68,7 @@ async function resolveRoot(directory: string): Promise<string> {
  * Commands and working directories that a task takes from the package must be in it. What was refused for itself, or
  * not looked at, is not said to be missing as well.
  */
-function commandMistakes(source: ManifestFile, scan: PackageScan): readonly Mistake[] {
+function commandMistakes(source: ManifestFile | BrokenManifest, scan: PackageScan): readonly Mistake[] {
   const byPath = new Map(scan.files.map((file) => [file.path, file]));
   const directories = directoriesOf(scan);
   const isRefused = (path: string) =>
@@ -73,11 +77,11 @@ function commandMistakes(source: ManifestFile, scan: PackageScan): readonly Mist
   const note = (path: string, rule: string) => {
     mistakes.push({ file: source.name, path, line: source.lineOf(path), rule });
   };
-  for (const { id, cwd, argv } of source.manifest.tasks) {
+  for (const { id, cwd, command: word } of source.tasks) {
     if (!directories.has(cwd) && !isRefused(cwd)) {
       note(`tasks.${id}.cwd`, `names ${cwd}, which is no directory of this package that holds a file`);
     }
-    const command = commandFile(argv[0]!, cwd);
+    const command = commandFile(word, cwd);
     if (command === null || command === 'outside' || isRefused(command.path)) {
       continue;
     }

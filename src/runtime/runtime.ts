@@ -1,6 +1,5 @@
 // The runtime: one store, one executor, and what happens between them. Owns the order of start and stop, and the verbs
 // that surfaces call; every one of them is an operation in the store's inbox.
-import type { Receipt } from '../core/admission.ts';
 import { remainingMs } from '../core/deadline.ts';
 import { EdgeError } from '../core/errors.ts';
 import type { RunEvent } from '../core/events.ts';
@@ -36,6 +35,8 @@ export type RuntimeOptions = AttemptsOptions & {
   readonly drives: boolean;
   /** Takes the end of an attempt that recovery found over: see `RecoveryOptions`. */
   readonly report: (attemptId: string, end: AttemptEnd) => void;
+  /** Called at the end, when nothing is looked after any more and the directory is still held. */
+  readonly tidy: () => void;
   /** Longest grace that a stop of the whole runtime leaves a command. */
   readonly stopGraceMsMax: number;
 };
@@ -67,6 +68,7 @@ export class Runtime {
   readonly #runDeadlines = new Map<string, CancelAlarm>();
   /** Woken at every commit; null while nobody waits. */
   #committed: PromiseWithResolvers<void> | null = null;
+  #closed: Promise<void> | null = null;
   #state: 'new' | 'open' | 'closing' | 'closed' = 'new';
 
   constructor(options: RuntimeOptions) {
@@ -306,10 +308,12 @@ export class Runtime {
    * Ends the runtime: `detach` leaves commands running for the next process to take over; `stop` records the stop of
    * each, stops it, and waits for its end. Durable state last.
    */
-  async close(onStop: 'stop' | 'detach'): Promise<void> {
-    if (this.#state === 'closed' || this.#state === 'closing') {
-      return;
-    }
+  close(onStop: 'stop' | 'detach'): Promise<void> {
+    this.#closed ??= this.#close(onStop);
+    return this.#closed;
+  }
+
+  async #close(onStop: 'stop' | 'detach'): Promise<void> {
     this.#state = 'closing';
     this.attempts.pause();
     for (const cancelDeadline of this.#runDeadlines.values()) {
@@ -322,10 +326,9 @@ export class Runtime {
       }
     }
     this.attempts.close();
+    this.#options.tidy();
     await this.#store.close();
     this.#state = 'closed';
     this.#committed?.resolve();
   }
 }
-
-export type { Receipt };

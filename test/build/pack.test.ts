@@ -21,19 +21,19 @@ t.test('parts ask for each other and for Node, each is evaluated once, and only 
     { name: './1.js', code: 'console.log("one");exports.word=process.argv[2];exports.back=require("./0.js")' },
     { name: './2.js', code: 'throw 1' },
   ];
-  t.match(run(t, packProgram(parts, './0.js')), { status: 0, stdout: 'one\nword /\n', stderr: '' });
+  t.match(run(t, packProgram(parts, './0.js', 24)), { status: 0, stdout: 'one\nword /\n', stderr: '' });
 });
 
 t.test('any text comes back byte for byte', async (t) => {
   const text = '`${x}`*/ \\ \u00e9';
   const code = `process.stdout.write(Buffer.from(${JSON.stringify(text)}).toString('hex'))`;
-  const { stdout } = run(t, packProgram([{ name: './0.js', code }], './0.js'));
+  const { stdout } = run(t, packProgram([{ name: './0.js', code }], './0.js', 24));
   t.equal(stdout, Buffer.from(text).toString('hex'));
 });
 
 t.test('an error names the part that it comes from', async (t) => {
   const code = 'function broken(){throw new TypeError("here")}\nbroken()';
-  const { status, stderr, file } = run(t, packProgram([{ name: './0.js', code }], './0.js'));
+  const { status, stderr, file } = run(t, packProgram([{ name: './0.js', code }], './0.js', 24));
   t.not(status, 0);
   t.match(stderr, `${file}/0.js:1`);
 });
@@ -47,4 +47,13 @@ t.test('parts are named by their place, also where they ask for each other', asy
     { name: './0.js', code: '1' },
     { name: './1.js', code: 'require("./0.js");require("node:fs");require("./OTHER.js")' },
   ]);
+});
+
+t.test('an older Node is refused in plain words, before any part is touched', async (t) => {
+  const parts = [{ name: './0.js', code: 'this is no JavaScript' }];
+  t.match(run(t, packProgram(parts, './0.js', 999)), {
+    status: 4,
+    stdout: '',
+    stderr: `qinglong-edge: unavailable: needs Node.js 999 or later, this is ${process.version}; run it with a newer node\n`,
+  });
 });

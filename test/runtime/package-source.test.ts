@@ -100,6 +100,7 @@ t.test('every mistake of a YAML manifest is told with file, line and path, in th
   t.strictSame(await packageMistakes(directory), [
     'qinglong.yaml:2 name: must be 1 to 63 of a-z, 0-9 and -, neither beginning nor ending with -',
     'qinglong.yaml:3 version: must be text, but is the number 1.2: put it in quotes',
+    'qinglong.yaml:7 tasks.probe.run[0]: names scripts/gone.sh, which is no file of this package',
     'qinglong.yaml:8 tasks.probe.run[1]: must be text, but is the number 5: put it in quotes',
     'qinglong.yaml:9 tasks.probe.timout: is not a known key; did you mean timeout?',
     'qinglong.yaml:12 workflows.nightly.schedule: is not supported in this version',
@@ -184,8 +185,8 @@ t.test('a relative command must be an executable file of the package', async (t)
   writePackage(directory, { 'qinglong.yaml': wrong.replace('cwd: scripts', 'cwd: nowhere') });
   t.strictSame(await packageMistakes(directory), [
     'qinglong.yaml:6 tasks.probe.run[0]: names scripts/gone.sh, which is no file of this package',
-    'qinglong.yaml:9 tasks.rotate.cwd: names nowhere, which is no directory of this package that holds a file',
     'qinglong.yaml:8 tasks.rotate.run[0]: names scripts, which is a directory',
+    'qinglong.yaml:9 tasks.rotate.cwd: names nowhere, which is no directory of this package that holds a file',
   ]);
 });
 

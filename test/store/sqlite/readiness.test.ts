@@ -81,6 +81,12 @@ t.test('a database as the migrations made it is ready, and asking writes nothing
   t.same([after.mtimeNs, after.size], [before.mtimeNs, before.size]);
 });
 
+t.test('C062: a database that says a user_version is refused, and nothing is written', async (t) => {
+  const file = makeDatabase(t);
+  const error = altered(file, (db) => db.exec('PRAGMA user_version = 1'));
+  t.match(error, { code: 'unavailable', message: /user_version 1/ });
+});
+
 t.test('every object of the catalog that is dropped is named', async (t) => {
   const file = makeDatabase(t);
   const objects = objectsOf(file);
