@@ -7,6 +7,7 @@ import { openHolder } from './http/holder.ts';
 import type { StartOutcome } from './protocol/admit.ts';
 import type { CancelOutcome } from './protocol/cancel.ts';
 import { read } from './protocol/reads.ts';
+import { checkArguments } from './runtime/arguments.ts';
 import { inspectRun, type RunInspection } from './runtime/inspection.ts';
 import { describeError, type Log } from './runtime/log.ts';
 import type { Profile } from './runtime/settings.ts';
@@ -55,6 +56,7 @@ export type EdgeRuntime = {
  * Throws `busy` naming the process that holds it, `invalid` for another profile than the directory's, `damaged`.
  */
 export async function openRuntime(options: OpenOptions): Promise<EdgeRuntime> {
+  checkOptions(options);
   const log = options.log ?? (() => {});
   const data = resolve(options.data);
   const holder = await openHolder({
@@ -81,11 +83,23 @@ export async function openRuntime(options: OpenOptions): Promise<EdgeRuntime> {
       }),
   });
   const { verbs, store } = holder;
+  let isClosing = false;
+  const refuseWhileClosing = () => {
+    if (isClosing) {
+      throw new EdgeError('unavailable', 'this runtime is ending', { hint: 'open another one' });
+    }
+  };
   return {
-    install: (directory) => verbs.install({ directory }),
-    start: ({ packageName, workflowId, idempotencyKey = null, requestedBy = 'library' }) =>
-      verbs.start({ packageName, workflowId, idempotencyKey, requestedBy }),
+    install: async (directory) => {
+      refuseWhileClosing();
+      return verbs.install({ directory });
+    },
+    start: async ({ packageName, workflowId, idempotencyKey = null, requestedBy = 'library' }) => {
+      refuseWhileClosing();
+      return verbs.start({ packageName, workflowId, idempotencyKey, requestedBy });
+    },
     run: async (runId) => {
+      checkArguments({ runId });
       const rows = await store.read(read('wholeRun', { runId }));
       const admission = await store.read(read('admissionOfRun', { runId }));
       if (rows === null || admission === null) {
@@ -96,8 +110,43 @@ export async function openRuntime(options: OpenOptions): Promise<EdgeRuntime> {
     events: (runId, after = 0) => verbs.follow({ runId, after }),
     cancel: (runId, requestedBy = 'library') => verbs.cancel({ runId, requestedBy }),
     advance: (limit = 64) => verbs.advance({ limit }),
-    close: (onStop = 'stop') => holder.close(onStop),
+    close: (onStop = 'stop') => {
+      isClosing = true;
+      return holder.close(onStop);
+    },
   };
+}
+
+const optionRules: { readonly [K in keyof Required<OpenOptions>]: (value: unknown) => string | null } = {
+  data: (value) => (typeof value === 'string' && value !== '' ? null : 'must be the path of a directory'),
+  profile: (value) => (value === 'edge' || value === 'standalone' ? null : 'must be edge or standalone'),
+  durability: (value) =>
+    ['delete-extra', 'delete-full', 'wal-full'].includes(`${value}`)
+      ? null
+      : 'must be delete-extra, delete-full or wal-full',
+  runDirectory: (value) => (typeof value === 'string' && value !== '' ? null : 'must be the path of a directory'),
+  handlers: (value) =>
+    typeof value === 'object' && value !== null && Object.values(value).every((entry) => typeof entry === 'function')
+      ? null
+      : 'must be an object of functions by package/task',
+  concurrencyMax: (value) => (Number.isInteger(value) && Number(value) > 0 ? null : 'must be a whole number above 0'),
+  log: (value) => (typeof value === 'function' ? null : 'must be a function'),
+};
+
+function checkOptions(options: unknown): void {
+  const given = typeof options === 'object' && options !== null ? (options as Record<string, unknown>) : {};
+  const present = Object.entries({ data: undefined, ...given }).filter(
+    ([name, value]) => name === 'data' || value !== undefined,
+  );
+  const mistakes = present.flatMap(([path, value]) => {
+    const isKnown = Object.hasOwn(optionRules, path);
+    const rule = isKnown ? optionRules[path as keyof typeof optionRules](value) : 'is not an option of openRuntime';
+    return rule === null ? [] : [{ file: null, path, line: null, rule }];
+  });
+  if (mistakes.length > 0) {
+    const [first] = mistakes;
+    throw new EdgeError('invalid', `${first!.path} ${first!.rule}`, { hint: 'correct the options', mistakes });
+  }
 }
 
 export { EdgeError, isEdgeError } from './core/errors.ts';

@@ -3,6 +3,7 @@
 import type { Mistake } from '../core/errors.ts';
 import { didYouMean, nearestName } from '../core/nearest.ts';
 import type { Command, Input } from './command.ts';
+import type { HelpTopic } from './help.ts';
 import {
   globalOptions,
   isOptionName,
@@ -10,14 +11,18 @@ import {
   type OptionValues,
   optionDefinition,
   optionForm,
+  optionOfShort,
   optionTable,
   readOptionValue,
 } from './options.ts';
+import { cutInput, quoteInput } from './plain-text.ts';
+
+/** Asks for help like `--help`, where a command's name stands. */
+const helpWord = 'help';
 
 export type Parsed =
   | { readonly kind: 'command'; readonly command: Command; readonly input: Input }
-  /** Help was asked for; of one command where one was named. */
-  | { readonly kind: 'help'; readonly command: Command | null }
+  | { readonly kind: 'help'; readonly topic: HelpTopic }
   | { readonly kind: 'version'; readonly options: OptionValues }
   /** Nothing was asked for at all. */
   | { readonly kind: 'nothing' }
@@ -44,9 +49,17 @@ export function parseArguments(
 ): Parsed {
   const { words, given } = splitTokens(argv);
   const isGiven = (name: OptionName) => given.some((option) => option.name === name);
+  const isJson = isGiven('json');
   const found = findCommand(words, table);
   if (isGiven('help')) {
-    return { kind: 'help', command: found.command };
+    const topic = findTopic(words, table) ?? findTopic(words.slice(0, 1), table) ?? findTopic([], table)!;
+    return { kind: 'help', topic };
+  }
+  if (words[0] === helpWord) {
+    const asked = words.slice(1);
+    const topic = findTopic(asked, table);
+    const { mistakes } = findCommand(asked, table);
+    return topic === null ? { kind: 'mistaken', command: null, isJson, mistakes } : { kind: 'help', topic };
   }
   if (isGiven('version')) {
     return { kind: 'version', options: readOptions(given, { command: null, environment }).options };
@@ -58,7 +71,7 @@ export function parseArguments(
   const input = { arguments: found.rest, options };
   const all = [...found.mistakes, ...(found.command === null ? [] : inputMistakes(found.command, input)), ...mistakes];
   if (found.command === null || all.length > 0) {
-    return { kind: 'mistaken', command: found.command, isJson: isGiven('json'), mistakes: all };
+    return { kind: 'mistaken', command: found.command, isJson, mistakes: all };
   }
   return { kind: 'command', command: found.command, input };
 }
@@ -76,13 +89,14 @@ function splitTokens(argv: readonly string[]): Tokens {
       words.push(...argv.slice(index + 1));
       break;
     }
-    if (token === '-h') {
-      given.push({ name: 'help', form: token, text: null });
+    const short = optionOfShort(token);
+    if (short !== null) {
+      given.push({ name: short, form: token, text: null });
     } else if (!token.startsWith('-') || token === '-') {
       words.push(token);
     } else {
       const [form = '', ...value] = token.split('=');
-      // Only `-h` has one dash: `-json` is told as a mistake, with what was meant.
+      // Only a short form has one dash: `-json` is told as a mistake, with what was meant.
       const name = form.startsWith('--') ? form.slice(2) : form;
       const next = argv[index + 1];
       const takesNext = value.length === 0 && takesValue(name) && next !== undefined && !next.startsWith('--');
@@ -105,6 +119,20 @@ type FoundCommand = {
   readonly mistakes: readonly Mistake[];
 };
 
+/** What the words after `help`, or those beside `--help`, name; null where that is nothing. */
+function findTopic(words: readonly string[], table: readonly Command[]): HelpTopic | null {
+  const [word] = words;
+  if (word === undefined || word === helpWord) {
+    return { kind: 'all', commands: table };
+  }
+  const { command } = findCommand(words, table);
+  if (command !== null) {
+    return { kind: 'command', command };
+  }
+  const commands = table.filter((candidate) => candidate.words[0] === word);
+  return commands.length === 0 || words.length > 1 ? null : { kind: 'group', word, commands };
+}
+
 function findCommand(words: readonly string[], table: readonly Command[]): FoundCommand {
   const command = table.find((candidate) => candidate.words.every((word, index) => words[index] === word)) ?? null;
   if (command !== null) {
@@ -116,14 +144,14 @@ function findCommand(words: readonly string[], table: readonly Command[]): Found
     return { command, rest: [], mistakes: [mistake('', 'no command was given')] };
   }
   if (members.length === 0) {
-    const names = [...new Set(table.map((candidate) => candidate.words[0]!))];
-    return { command, rest: [], mistakes: [mistake(first, `is no command${didYouMean(first, names)}`)] };
+    const names = [helpWord, ...new Set(table.map((candidate) => candidate.words[0]!))];
+    return { command, rest: [], mistakes: [mistake(cutInput(first), `is no command${didYouMean(first, names)}`)] };
   }
   const names = members.map((candidate) => candidate.words[1]!);
   const rule =
     second === undefined
       ? `needs one of ${names.join(', ')}`
-      : `has no ${second}${didYouMean(second, names) || `; it has ${names.join(', ')}`}`;
+      : `has no ${cutInput(second)}${didYouMean(second, names) || `; it has ${names.join(', ')}`}`;
   return { command, rest: [], mistakes: [mistake(first, rule)] };
 }
 
@@ -136,11 +164,11 @@ function inputMistakes(command: Command, input: Input): readonly Mistake[] {
       return isRequired ? [mistake(name, 'is missing')] : [];
     }
     const broke = rule(text);
-    return broke === null ? [] : [mistake(name, `${broke}, but is ${JSON.stringify(text)}`)];
+    return broke === null ? [] : [mistake(name, `${broke}, but is ${quoteInput(text)}`)];
   });
   const surplus = given
     .slice(parameters.length)
-    .map((text) => mistake(JSON.stringify(text), `is one argument too many for \`${words.join(' ')}\``));
+    .map((text) => mistake(quoteInput(text), `is one argument too many for \`${words.join(' ')}\``));
   const missing = requiredOptions
     .filter((name) => !Object.hasOwn(options, name))
     .map((name) => mistake(`--${name}`, `is missing: ${optionForm(name)}`));
@@ -157,7 +185,7 @@ function readOptions(
   for (const { name, form, text } of given) {
     const rule = isOptionName(name) ? misuseOf(name, { command, isTwice: Object.hasOwn(values, name) }) : null;
     if (!isOptionName(name)) {
-      mistakes.push(mistake(form, `is no option${didYouMeanOption(name, command)}`));
+      mistakes.push(mistake(cutInput(form), `is no option${didYouMeanOption(name, command)}`));
     } else if (rule !== null) {
       mistakes.push(mistake(`--${name}`, rule));
     } else {

@@ -37,7 +37,7 @@ export const commands: readonly Command[] = [
   {
     words: ['serve'],
     parameters: [],
-    options: ['until-idle'],
+    options: ['until-idle', 'verbose'],
     summary: 'hold the data directory and carry its runs on, until stopped',
     load: async () => (await import('./serve-command.ts')).serveCommand,
   },
@@ -150,7 +150,7 @@ export const commands: readonly Command[] = [
   {
     words: ['runs', 'events'],
     parameters: [run],
-    options: ['follow'],
+    options: ['follow', 'verbose'],
     summary: 'print the history of a run',
     load: async () => (await import('./runs-events.ts')).eventsCommand,
   },

@@ -2,7 +2,7 @@
 // exit codes that come from no error: refused outcomes and the ends of runs.
 import { errorTable, isEdgeError, type Mistake } from '../core/errors.ts';
 import type { RunStatus } from '../core/states.ts';
-import { neutralize } from './plain-text.ts';
+import { cutInput, neutralize } from './plain-text.ts';
 
 export type Failure = {
   readonly code: string;
@@ -49,10 +49,13 @@ export function failureLines({ code, message, hint, mistakes }: Failure): readon
   return isTold ? [head] : [head, ...mistakes.map((mistake) => `  ${neutralize(mistakeLine(mistake))}`)];
 }
 
+// No legal name is as long. A name of a package that is too long stands in the path of every mistake below it.
+const longName = /[^\s./[\]]{65,}/g;
+
 /** `file:line: path rule`, as far as these are known. */
 export function mistakeLine({ file, line, path, rule }: Mistake): string {
   const place = file === null ? '' : `${file}${line === null ? '' : `:${line}`}: `;
-  return `${place}${path === '' ? '' : `${path} `}${rule}`;
+  return place + `${path === '' ? '' : `${path} `}${rule}`.replaceAll(longName, cutInput);
 }
 
 export function failureDocument({ code, message, hint, mistakes }: Failure): object {

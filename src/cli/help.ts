@@ -3,38 +3,64 @@ import type { Command } from './command.ts';
 import { globalOptions, type OptionName, optionDefinition, optionForm } from './options.ts';
 import { padToWidth } from './plain-text.ts';
 
-const programName = 'qinglong-edge';
+/** What help is asked about. */
+export type HelpTopic =
+  | { readonly kind: 'all'; readonly commands: readonly Command[] }
+  /** Those that begin with the same word. */
+  | { readonly kind: 'group'; readonly word: string; readonly commands: readonly Command[] }
+  | { readonly kind: 'command'; readonly command: Command };
 
-/** `runs logs ID [STEP]`. */
-export function commandForm({ words, parameters }: Pick<Command, 'words' | 'parameters'>): string {
-  const shown = parameters.map(({ name, isRequired }) => (isRequired ? name : `[${name}]`));
-  return [...words, ...shown].join(' ');
+/** The lines of help; `name` is how this program is called. */
+export function helpText(topic: HelpTopic, name: string): readonly string[] {
+  switch (topic.kind) {
+    case 'all':
+      return overview(topic.commands, name);
+    case 'group':
+      return groupHelp(topic, name);
+    case 'command':
+      return commandHelp(topic.command, name);
+  }
 }
 
-/** What `--help` shows without a command. */
-export function overview(table: readonly Command[]): readonly string[] {
+/** `runs logs ID [STEP]`: all that it cannot do without, and what else it takes. */
+export function commandForm({ words, parameters, requiredOptions = [] }: Command): string {
+  const shown = parameters.map(({ name, isRequired }) => (isRequired ? name : `[${name}]`));
+  return [...words, ...shown, ...requiredOptions.map(optionForm)].join(' ');
+}
+
+function overview(table: readonly Command[], name: string): readonly string[] {
   return [
-    `usage: ${programName} [OPTION]... COMMAND [ARGUMENT]...`,
+    `usage: ${name} [OPTION]... COMMAND [ARGUMENT]...`,
     '',
     'Durable workflows on one small machine: packages of commands, run step by step, and every record of it kept.',
     '',
     'commands:',
-    ...alignPairs(table.map((command) => [commandForm(command), command.summary])),
+    ...commandLines(table),
     '',
     'options, before or after the command:',
     ...optionLines(globalOptions),
     '',
-    `See \`${programName} COMMAND --help\` for the options of one command.`,
+    `See \`${name} help COMMAND\` for the options of one command.`,
     'Exit codes: 0 done; 1 the run failed; 2 invalid input; 3 refused; 4 busy, full or unavailable; 5 damaged;',
     '124 the run timed out; 130 it was cancelled.',
   ];
 }
 
-/** What `COMMAND --help` shows. */
-export function commandHelp(command: Command): readonly string[] {
-  const own = command.options.map((name) => ` [${optionForm(name)}]`).join('');
+function groupHelp({ word, commands }: Extract<HelpTopic, { kind: 'group' }>, name: string): readonly string[] {
   return [
-    `usage: ${programName} ${commandForm(command)}${own}`,
+    `usage: ${name} ${word} COMMAND [ARGUMENT]...`,
+    '',
+    'commands:',
+    ...commandLines(commands),
+    '',
+    `See \`${name} help ${word} COMMAND\` for the options of one command.`,
+  ];
+}
+
+function commandHelp(command: Command, name: string): readonly string[] {
+  const optional = command.options.filter((option) => !command.requiredOptions?.includes(option));
+  return [
+    `usage: ${name} ${[commandForm(command), ...optional.map((option) => `[${optionForm(option)}]`)].join(' ')}`,
     '',
     `${command.summary[0]!.toUpperCase()}${command.summary.slice(1)}.`,
     ...(command.options.length === 0 ? [] : ['', 'options:', ...optionLines(command.options)]),
@@ -47,13 +73,21 @@ export function commandHelp(command: Command): readonly string[] {
 function optionLines(names: readonly OptionName[]): readonly string[] {
   return alignPairs(
     names.map((name) => {
-      const { help, environment } = optionDefinition(name);
-      return [optionForm(name), environment === undefined ? help : `${help} [${environment}]`];
+      const { help, environment, short } = optionDefinition(name);
+      const form = short === undefined ? optionForm(name) : `${short}, ${optionForm(name)}`;
+      return [form, environment === undefined ? help : `${help} [${environment}]`];
     }),
   );
 }
 
+function commandLines(commands: readonly Command[]): readonly string[] {
+  return alignPairs(commands.map((command) => [commandForm(command), command.summary]));
+}
+
+/** One that is longer than all others would push them all to the right: its own line is moved instead. */
+const leftWidthMax = 24;
+
 function alignPairs(pairs: readonly (readonly [string, string])[]): readonly string[] {
-  const width = Math.max(...pairs.map(([left]) => left.length));
+  const width = Math.min(leftWidthMax, Math.max(...pairs.map(([left]) => left.length)));
   return pairs.map(([left, right]) => `  ${padToWidth(left, width)}  ${right}`);
 }

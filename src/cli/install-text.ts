@@ -10,10 +10,12 @@ export function refusedInstall({ outcome, packageName }: InstallReport): Failure
     : null;
 }
 
-/** `installed blocklist 1.0.0 as generation 2 (8 files, 4.1 KiB)`. */
-export function describeInstall({ packageName, version, files, bytes, outcome }: InstallReport): string {
+/** `installed blocklist 1.0.0 as generation 2 (8 files, 4.1 KiB)`; `self` is how this program is called. */
+export function describeInstall(report: InstallReport, self: string): string {
+  const { packageName, version, files, bytes, outcome } = report;
   if (outcome.kind === 'existing') {
-    const state = outcome.lifecycleState === 'disabled' ? ', but disabled: `package enable` lets it start again' : '';
+    const isDisabled = outcome.lifecycleState === 'disabled';
+    const state = isDisabled ? `, but disabled; let it start again: ${self} package enable ${packageName}` : '';
     return `${packageName} ${version} is installed already, as generation ${outcome.target.generation}${state}`;
   }
   const generation = outcome.kind === 'installed' ? ` as generation ${outcome.target.generation}` : '';

@@ -14,14 +14,18 @@ export function lineWidth(line: Line): number {
   return line.reduce((width, { text }) => width + displayWidth(text), 0);
 }
 
-/** The line cut to a width, with `mark` where something is missing. */
+/** Less of a piece than this tells nothing: it is left out whole. */
+const shownCellsMin = 4;
+
+/** The line cut to a width, with `mark` where a piece was cut; what would be only a mark is left out. */
 export function fitLine(line: Line, options: { readonly widthMax: number; readonly mark: string }): Line {
   let room = options.widthMax;
   const kept: Piece[] = [];
   for (const { text, tone } of line) {
     const width = displayWidth(text);
     if (width > room) {
-      kept.push({ text: cutToWidth(text, { widthMax: room, mark: options.mark }), tone });
+      const isWorthCutting = kept.length === 0 || room >= shownCellsMin + displayWidth(options.mark);
+      kept.push(...(isWorthCutting ? [{ text: cutToWidth(text, { widthMax: room, mark: options.mark }), tone }] : []));
       break;
     }
     kept.push({ text, tone });

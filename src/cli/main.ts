@@ -6,6 +6,7 @@ import { isEdgeError } from '../core/errors.ts';
 import { describeError } from '../runtime/log.ts';
 import { environmentVariable, realAlarm, realClock } from '../runtime/ports.ts';
 import type { Durability } from '../store/sqlite/profile.ts';
+import { calledAs } from './called-as.ts';
 import { failureLines, failureOf } from './failure.ts';
 import { runProgram, traceOf } from './program.ts';
 import type { Storage } from './storage.ts';
@@ -56,6 +57,12 @@ const clock = realClock();
 
 runProgram({
   argv: process.argv.slice(2),
+  name: calledAs({
+    node: process.argv0,
+    file: process.argv[1] ?? 'qinglong-edge',
+    directory: process.cwd(),
+    searchPath: environmentVariable('PATH') ?? '',
+  }),
   storage,
   clock,
   alarm: realAlarm(clock),

@@ -8,6 +8,8 @@ export type TextRule = (text: string) => string | null;
 
 type OptionDefinition = {
   readonly help: string;
+  /** One letter that stands for it, such as `-h`. */
+  readonly short?: string;
   /** Read where the option is not given. */
   readonly environment?: string;
 } & (
@@ -52,7 +54,7 @@ export const optionTable = {
     help: 'the run directory, best in memory (default below /run)',
   },
   json: { kind: 'flag', help: 'print JSON: one document, or one object a line where something is followed' },
-  help: { kind: 'flag', help: 'show help, also for one command' },
+  help: { kind: 'flag', short: '-h', help: 'show help, also for one command' },
   version: { kind: 'flag', help: 'show the version' },
   workflow: { kind: 'text', value: 'ID', rule: notEmpty, help: 'the workflow, where the package has several' },
   key: {
@@ -91,6 +93,7 @@ export const optionTable = {
     help: 'the Nth attempt of the step (default the last)',
   },
   tail: { kind: 'count', value: 'N', min: 1, max: 1_000_000, help: 'only the last N lines' },
+  verbose: { kind: 'flag', short: '-v', help: 'say more: all that an event holds, every run that ends' },
   raw: { kind: 'flag', help: 'the exact bytes, control characters included' },
   clear: { kind: 'flag', help: 'take back a run that was set aside, if it is sound' },
 } as const satisfies Record<string, OptionDefinition>;
@@ -124,6 +127,11 @@ export function optionDefinition(name: OptionName): OptionDefinition {
 
 export function isOptionName(name: string): name is OptionName {
   return Object.hasOwn(optionTable, name);
+}
+
+/** The option that a short form such as `-h` stands for; null for any other word. */
+export function optionOfShort(form: string): OptionName | null {
+  return (Object.keys(optionTable) as OptionName[]).find((name) => optionDefinition(name).short === form) ?? null;
 }
 
 /** `--name VALUE`, as help and messages write it. */

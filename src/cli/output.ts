@@ -3,6 +3,7 @@
 import type { Writable } from 'node:stream';
 import { errorTable } from '../core/errors.ts';
 import { type Failure, failureDocument, failureLines } from './failure.ts';
+import { asciiOnly } from './plain-text.ts';
 import { createPaint, describeTerminal, type Paint, type Terminal } from './terminal.ts';
 
 export type Output = {
@@ -12,9 +13,11 @@ export type Output = {
   readonly paint: Paint;
   /** Lines of text to stdout. They must be neutralized. */
   print(...lines: readonly string[]): void;
+  /** Text to stdout without a line end of its own, as far as the locale can show it. It must be neutralized. */
+  printText(text: string): void;
   /** One JSON value on one line to stdout. */
   printJson(value: unknown): void;
-  /** To stdout as it is. */
+  /** To stdout exactly as it is. */
   write(bytes: string | Uint8Array): void;
   /** One line to stderr that is no failure. It must be neutralized. */
   note(line: string): void;
@@ -74,20 +77,27 @@ export function createOutput({ stdout, stderr, environment, isJson, exit }: Outp
       stdout.write(bytes);
     }
   };
+  // A locale does not change while a command runs. JSON and exact bytes are for programs, which have none.
+  const shown = terminal().isAsciiOnly ? asciiOnly : (text: string) => text;
+  const printText = (text: string) => write(shown(text));
   const note = (line: string) => {
-    stderr.write(`${line}\n`);
+    stderr.write(`${shown(line)}\n`);
   };
   return {
     isJson,
     terminal,
     paint: createPaint(terminal()),
-    print: (...lines) => write(lines.map((line) => `${line}\n`).join('')),
+    print: (...lines) => printText(lines.map((line) => `${line}\n`).join('')),
+    printText,
     printJson: (value) => write(`${jsonLine(value)}\n`),
     write,
     note,
     fail(failure) {
-      const lines = isJson ? [jsonLine(failureDocument(failure))] : failureLines(failure);
-      lines.forEach(note);
+      if (isJson) {
+        stderr.write(`${jsonLine(failureDocument(failure))}\n`);
+      } else {
+        failureLines(failure).forEach(note);
+      }
       return failure.exitCode;
     },
     async flush() {

@@ -1,18 +1,18 @@
 // `package check`, `install`, `disable`, `enable`, `uninstall`, `quarantine`: what changes packages, or says before
 // whether it could.
-import path from 'node:path';
 import type { LifecycleOutcome, QuarantineOutcome } from '../protocol/package.ts';
 import type { Context, Handler, Input } from './command.ts';
 import { exitCodes, refusal } from './failure.ts';
 import { describeInstall, installDocument, refusedInstall } from './install-text.ts';
 import { operatorName } from './operator.ts';
+import { packageDirectory } from './package-directory.ts';
 import { withVerbs } from './session.ts';
 import { formatBytes, formatCount } from './times.ts';
 
 export async function checkCommand({ output }: Context, input: Input): Promise<number> {
   const { checkPackage } = await import('../runtime/package-source.ts');
   const { manifest, files, lockDigest, directory, manifestFile } = await checkPackage(
-    path.resolve(input.arguments[0]!),
+    await packageDirectory(input.arguments[0]!),
   );
   const bytes = files.reduce((sum, { size }) => sum + size, 0);
   const { name, version, tasks, workflows } = manifest;
@@ -37,8 +37,8 @@ export async function checkCommand({ output }: Context, input: Input): Promise<n
 }
 
 export async function installCommand(context: Context, input: Input): Promise<number> {
-  const { output } = context;
-  const directory = path.resolve(input.arguments[0]!);
+  const { output, self } = context;
+  const directory = await packageDirectory(input.arguments[0]!);
   return await withVerbs(context, { command: 'package install', mayCreate: true }, async ({ verbs }) => {
     const report = await verbs.install({ directory });
     const refused = refusedInstall(report);
@@ -48,7 +48,7 @@ export async function installCommand(context: Context, input: Input): Promise<nu
     if (output.isJson) {
       output.printJson(installDocument(report));
     } else {
-      output.print(describeInstall(report));
+      output.print(describeInstall(report, self));
     }
     return exitCodes.done;
   });

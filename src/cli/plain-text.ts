@@ -1,5 +1,5 @@
 // Text that anyone may have written, made safe to print: names, output of commands, paths. Owns neutralizing, display
-// width and cutting to it. Knows nothing of colours.
+// width and cutting to it, and how input is quoted. Knows nothing of colours.
 
 // Controls of either set, and what reorders or hides text: bidirectional marks, line separators, zero width.
 const unsafe = /[\p{Cc}\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff]/gu;
@@ -21,6 +21,23 @@ export function neutralizeLines(text: string): string {
 /** The same for what must stay one line: tabs and line ends become blanks. */
 export function neutralize(text: string): string {
   return neutralizeLines(text).replaceAll(lineEnds, ' ');
+}
+
+// Longer than any legal name, so that what is only misspelled is quoted whole.
+const inputCharactersMax = 64;
+const inputCharactersKept = 40;
+
+/** What was typed, for a message: no more of it than tells which one is meant. */
+export function cutInput(text: string): string {
+  const characters = [...text];
+  return characters.length <= inputCharactersMax
+    ? text
+    : `${characters.slice(0, inputCharactersKept).join('')}... (${characters.length} characters)`;
+}
+
+/** The same in quotation marks, which show blanks and where it ends. */
+export function quoteInput(text: string): string {
+  return JSON.stringify(cutInput(text));
 }
 
 const zeroWidth = /[\p{Mn}\p{Me}\p{Cf}]/u;
@@ -82,6 +99,13 @@ export function cutToWidth(text: string, options: { readonly widthMax: number; r
     kept += character;
   }
   return room < 0 ? '' : kept + mark;
+}
+
+const beyondAscii = /[^\0-\x7f]/gu;
+
+/** For a locale that can show nothing else: `?` for each cell, so that columns stay aligned. */
+export function asciiOnly(text: string): string {
+  return text.replaceAll(beyondAscii, (character) => '?'.repeat(characterWidth(character)));
 }
 
 /** Filled up with blanks on the right. */

@@ -3,10 +3,11 @@ import path from 'node:path';
 import { EdgeError } from '../core/errors.ts';
 import type { Alarm, Clock } from '../core/ports.ts';
 import { type Parsed, parseArguments } from './arguments.ts';
+import { quoteForShell } from './called-as.ts';
 import type { Context } from './command.ts';
 import { commands } from './commands.ts';
 import { exitCodes, failureOf } from './failure.ts';
-import { commandForm, commandHelp, overview } from './help.ts';
+import { commandForm, helpText } from './help.ts';
 import type { OptionValues } from './options.ts';
 import { createOutput, type Output, type OutputStream } from './output.ts';
 import { neutralizeLines } from './plain-text.ts';
@@ -15,6 +16,8 @@ import type { Storage } from './storage.ts';
 export type ProgramOptions = {
   /** The words behind the program's name. */
   readonly argv: readonly string[];
+  /** How it was called, as a person types it. */
+  readonly name: string;
   readonly storage: Storage;
   readonly clock: Clock;
   readonly alarm: Alarm;
@@ -38,15 +41,15 @@ async function dispatch(options: ProgramOptions, parsed: Parsed, output: Output)
   try {
     switch (parsed.kind) {
       case 'help':
-        output.print(...(parsed.command === null ? overview(commands) : commandHelp(parsed.command)));
+        output.print(...helpText(parsed.topic, options.name));
         return exitCodes.done;
       case 'version':
         return await (await import('./version-command.ts')).versionCommand({ output });
       case 'nothing':
-        overview(commands).forEach(output.note);
+        helpText({ kind: 'all', commands }, options.name).forEach(output.note);
         return exitCodes.usage;
       case 'mistaken':
-        return output.fail(failureOf(usageError(parsed)));
+        return output.fail(failureOf(usageError(parsed, options.name)));
       case 'command': {
         const handle = await parsed.command.load();
         return await handle(createContext(options, output, parsed.input.options), parsed.input);
@@ -78,14 +81,14 @@ function wantsJson(parsed: Parsed): boolean {
   }
 }
 
-function usageError({ command, mistakes }: Extract<Parsed, { kind: 'mistaken' }>): EdgeError {
+function usageError({ command, mistakes }: Extract<Parsed, { kind: 'mistaken' }>, name: string): EdgeError {
   const [only] = mistakes;
   const message =
     mistakes.length === 1 && only !== undefined
       ? `${only.path} ${only.rule}`.trim()
       : `the command line has ${mistakes.length} mistakes`;
-  const form = command === null ? 'qinglong-edge --help' : `qinglong-edge ${command.words.join(' ')} --help`;
-  const usage = command === null ? '' : `usage: qinglong-edge ${commandForm(command)}; `;
+  const form = command === null ? `${name} --help` : `${name} ${command.words.join(' ')} --help`;
+  const usage = command === null ? '' : `usage: ${name} ${commandForm(command)}; `;
   return new EdgeError('invalid', message, { hint: `${usage}see \`${form}\``, mistakes });
 }
 
@@ -107,11 +110,7 @@ function createContext(options: ProgramOptions, output: Output, values: OptionVa
 }
 
 /** What must be typed again to reach the same directory: nothing where the environment says it. */
-function selfOf({ environment }: ProgramOptions, data: string | null): string {
+function selfOf({ name, environment }: ProgramOptions, data: string | null): string {
   const isImplied = data === null || data === environment('QINGLONG_EDGE_DATA');
-  return isImplied ? 'qinglong-edge' : `qinglong-edge --data ${quoteForShell(data)}`;
-}
-
-function quoteForShell(text: string): string {
-  return /^[A-Za-z0-9_./:@%+=,-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
+  return isImplied ? name : `${name} --data ${quoteForShell(data)}`;
 }

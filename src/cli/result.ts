@@ -1,6 +1,7 @@
 // What is said at the end of a run: how it ended, which steps failed and why, and what to do next. Pure.
 import type { RunInspection, StepInspection } from '../runtime/inspection.ts';
 import { type Line, piece } from './line.ts';
+import { hintRunId } from './run-id.ts';
 import { describeRun, elapsedOf, reasonOf } from './step-state.ts';
 import { formatCount } from './times.ts';
 import { countStatuses } from './window.ts';
@@ -31,15 +32,26 @@ export function failureLine(step: StepInspection): Line {
   return [piece(what, 'red'), piece(reason === null ? '' : `: ${reason}`)];
 }
 
-/** Commands that show more; `self` is how this program is called. */
+/** The command that shows what the first failed step wrote; null where none wrote anything that is kept. */
+export function outputHint(inspection: RunInspection, self: string): string | null {
+  const failed = failedSteps(inspection).find(hasOutput);
+  return failed === undefined
+    ? null
+    : `its output: ${self} runs logs ${hintRunId(inspection.run.id)} ${failed.stepKey}`;
+}
+
+/** Of a lost attempt nobody can say, and what was found of its output is kept. */
+function hasOutput({ attempts }: StepInspection): boolean {
+  const last = attempts.at(-1);
+  return last !== undefined && (last.outputBytes === null ? last.status === 'lost' : last.outputBytes > 0);
+}
+
+/** Commands that show more of a run that did not succeed; `self` is how this program is called. */
 export function nextSteps(inspection: RunInspection, self: string): readonly string[] {
-  const { run } = inspection;
-  const [failed] = failedSteps(inspection);
-  if (run.status === 'succeeded' || run.status === 'running') {
+  const { id, status } = inspection.run;
+  if (status === 'succeeded' || status === 'running') {
     return [];
   }
-  return [
-    ...(failed === undefined ? [] : [`its output: ${self} runs logs ${run.id} ${failed.stepKey}`]),
-    `all of it:  ${self} runs show ${run.id}`,
-  ];
+  const hint = outputHint(inspection, self);
+  return [...(hint === null ? [] : [hint]), `everything: ${self} runs show ${hintRunId(id)}`];
 }

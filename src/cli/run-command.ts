@@ -1,6 +1,5 @@
 // `run DIR`: from a package directory to the end of a run, in the foreground. And what `workflow start --wait` shares
 // with it: starting a run and following it.
-import path from 'node:path';
 import type { StartRequest } from '../runtime/runtime.ts';
 import type { Verbs } from '../runtime/verbs.ts';
 import type { Context, Input } from './command.ts';
@@ -8,12 +7,14 @@ import { exitCodes, refusal } from './failure.ts';
 import { type Foreground, inForeground } from './foreground.ts';
 import { describeInstall, refusedInstall } from './install-text.ts';
 import { operatorName } from './operator.ts';
+import { packageDirectory } from './package-directory.ts';
+import { hintRunId } from './run-id.ts';
 import { watchRun } from './run-watch.ts';
 import { readStart } from './start-text.ts';
 import { chooseWorkflow } from './workflow-choice.ts';
 
 export async function runCommand(context: Context, input: Input): Promise<number> {
-  const directory = path.resolve(input.arguments[0]!);
+  const directory = await packageDirectory(input.arguments[0]!);
   // Before anything is written: which workflow is meant must be clear from what was typed and the package alone.
   const workflowId = await chooseWorkflow(directory, input.options.workflow ?? null);
   return await inForeground(context, { command: 'run', mayCreate: true }, async (foreground) => {
@@ -34,7 +35,7 @@ export async function runCommand(context: Context, input: Input): Promise<number
 
 /** Null where it was refused, which is told. */
 async function install(context: Context, verbs: Verbs, directory: string): Promise<string | null> {
-  const { output } = context;
+  const { output, self } = context;
   const report = await verbs.install({ directory });
   const refused = refusedInstall(report);
   if (refused !== null) {
@@ -42,7 +43,7 @@ async function install(context: Context, verbs: Verbs, directory: string): Promi
     return null;
   }
   if (!output.isJson && report.outcome.kind === 'installed') {
-    output.note(describeInstall(report));
+    output.note(describeInstall(report, self));
   }
   return report.packageName;
 }
@@ -56,7 +57,7 @@ export async function startAndWatch(
   const { output, self } = context;
   const { session } = foreground;
   const outcome = await session.verbs.start({ ...request, requestedBy: operatorName() });
-  const started = readStart(outcome, self);
+  const started = readStart(outcome, { self, packageName: request.packageName });
   if (started.kind === 'refused') {
     return output.fail(started.failure);
   }
@@ -70,6 +71,9 @@ export async function startAndWatch(
   }
   if (session.holder !== null && !output.isJson) {
     output.note(`carried on by process ${session.holder.pid} (${session.holder.command})`);
+    // Its attempt directories are gone before anyone else could read them whole; failures alone are kept.
+    const logs = `${self} runs logs ${hintRunId(runId)}`;
+    output.note(`output is kept of failed steps only; while one runs: ${logs} [STEP]`);
   }
   return await watchRun(context, foreground, runId);
 }

@@ -17,7 +17,7 @@ export function findRunId(reader: Pick<Reader, 'read'>, text: string): string {
     throw new EdgeError('not-found', `no run has the id ${text}, or one that begins so`, { hint: 'see `runs list`' });
   }
   if (runIds.length > 1) {
-    const some = runIds.length === candidatesMax ? `${runIds.join(', ')}, …` : runIds.join(', ');
+    const some = runIds.length === candidatesMax ? `${runIds.join(', ')}, ...` : runIds.join(', ');
     const rule = `begins the ids of several runs: ${some}`;
     throw new EdgeError('invalid', `${text} ${rule}`, {
       hint: 'give more of the id',
@@ -29,9 +29,17 @@ export function findRunId(reader: Pick<Reader, 'read'>, text: string): string {
 
 // UUIDv7: the first 48 bits are milliseconds, the next 12 bits count within one.
 const uuidPattern = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-/;
-const shortLength = 'xxxxxxxx-xxxx-7xxx'.length;
 
-/** As much of an id as tells it from others in practice; commands take that too. */
+/** As much of an id as tells it from all others in practice: for tables. Commands take that too. */
 export function shortRunId(runId: string): string {
-  return uuidPattern.test(runId) ? runId.slice(0, shortLength) : runId;
+  return beginningOf(runId, 'xxxxxxxx-xxxx-7xxx');
+}
+
+/** Its milliseconds alone: for the command to type next. A command refuses the beginning of several ids. */
+export function hintRunId(runId: string): string {
+  return beginningOf(runId, 'xxxxxxxx-xxxx');
+}
+
+function beginningOf(runId: string, shape: string): string {
+  return uuidPattern.test(runId) ? runId.slice(0, shape.length) : runId;
 }

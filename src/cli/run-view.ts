@@ -9,7 +9,7 @@ import { describeEvent } from './event-line.ts';
 import type { Excerpt } from './excerpt.ts';
 import { paintLine } from './line.ts';
 import { displayWidth, padToWidth } from './plain-text.ts';
-import { failedSteps, failureLine, nextSteps, resultLine } from './result.ts';
+import { nextSteps, resultLine } from './result.ts';
 import { formatClock, formatCount } from './times.ts';
 
 export type RunView = {
@@ -74,7 +74,7 @@ export function createPlainView({ context, evidence, outputs }: RunViewOptions):
     },
     note: (text) => output.note(text),
     end(inspection) {
-      output.print(...failedSteps(inspection).map((step) => paintLine(failureLine(step), output.paint)));
+      // Why steps failed was told with their events.
       printEnd(context, inspection, { hasId: true });
     },
     close: () => {},

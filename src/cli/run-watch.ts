@@ -4,6 +4,7 @@ import type { AdmissionEvidence } from '../core/admission.ts';
 import { EdgeError } from '../core/errors.ts';
 import type { RunEvent } from '../core/events.ts';
 import { evolve } from '../core/evolve.ts';
+import { limits } from '../core/limits.ts';
 import type { RunRows } from '../core/records.ts';
 import { isTerminalRun } from '../core/states.ts';
 import { read } from '../protocol/reads.ts';
@@ -15,6 +16,7 @@ import { exitCodes, failureOf, runExitCodes } from './failure.ts';
 import type { Foreground } from './foreground.ts';
 import type { Interrupts } from './interrupts.ts';
 import { operatorName } from './operator.ts';
+import { hintRunId } from './run-id.ts';
 import { createJsonView, createPlainView, type RunView, type RunViewOptions } from './run-view.ts';
 import type { Session } from './session.ts';
 
@@ -30,11 +32,11 @@ export async function watchRun(context: Context, foreground: Foreground, runId: 
   const view = await createView({ context, evidence, titles, outputs });
   foreground.showThrough(view);
   try {
-    const left = cancelOnInterrupt(interrupts, { session, runId, view });
+    const { left, isCancelling } = cancelOnInterrupt(interrupts, { session, runId, view });
     const rows = await showEvents(session, { runId, view, left });
     if (rows === null) {
       view.close();
-      context.output.note(`run ${runId} goes on; look at it: ${context.self} runs show ${runId}`);
+      tellLeft(context, session, { runId, isCancelling: isCancelling() });
       return exitCodes.interrupted;
     }
     return await showEnd(context, { session, view, inspection: inspectRun(rows, evidence) });
@@ -92,13 +94,14 @@ async function showEvents(
   }
 }
 
-/** First signal: cancel and wait. Second: resolves, and the run is left alone. */
+/** First signal: cancel and wait. Second: `left` resolves, and the run is left as it is then. */
 function cancelOnInterrupt(
   interrupts: Interrupts,
   { session, runId, view }: { readonly session: Session; readonly runId: string; readonly view: RunView },
-): Promise<null> {
+): { readonly left: Promise<null>; readonly isCancelling: () => boolean } {
   const left = Promise.withResolvers<null>();
   let count = 0;
+  let isCancelling = false;
   interrupts.attach((signal) => {
     count += 1;
     // At SIGHUP nobody is at the terminal any more to see how it ends.
@@ -106,12 +109,33 @@ function cancelOnInterrupt(
       left.resolve(null);
       return;
     }
-    view.note('cancelling: waiting for what runs to stop (once more: leave it running)');
-    session.verbs
-      .cancel({ runId, requestedBy: operatorName() })
-      .catch((error: unknown) => view.note(`cannot cancel: ${describeError(error)}`));
+    view.note('cancelling: waiting for what runs to stop (once more: do not wait)');
+    isCancelling = true;
+    session.verbs.cancel({ runId, requestedBy: operatorName() }).catch((error: unknown) => {
+      isCancelling = false;
+      view.note(`cannot cancel: ${describeError(error)}`);
+    });
   });
-  return left.promise;
+  return { left: left.promise, isCancelling: () => isCancelling };
+}
+
+/** What becomes of a run that nobody waits for: where this process held the directory, nothing until somebody does. */
+function tellLeft(
+  { output, self }: Context,
+  { holder }: Session,
+  { runId, isCancelling }: { readonly runId: string; readonly isCancelling: boolean },
+): void {
+  const what = `run ${hintRunId(runId)} ${isCancelling ? 'is being cancelled' : 'goes on'}`;
+  if (holder !== null) {
+    const where = `in process ${holder.pid} (${holder.command})`;
+    output.note(`${what} ${where}; see \`${self} runs show ${hintRunId(runId)}\``);
+    return;
+  }
+  const meanwhile = isCancelling
+    ? 'a command that does not stop by itself is not killed'
+    : 'what runs goes on, and nothing more starts';
+  output.note(`${what}, but nobody holds the directory now: ${meanwhile}`);
+  output.note(`carry it to its end: ${self} serve --until-idle`);
 }
 
 async function showEnd(
@@ -125,17 +149,30 @@ async function showEnd(
   const { id, status } = inspection.run;
   if (isTerminalRun(status) && status !== 'running') {
     view.end(inspection);
+    await tellUnfinished(context, session);
     return runExitCodes[status];
   }
   view.close();
   const setAside = await session.reads.read(read('setAside', { runId: id }));
   if (setAside !== null) {
     const error = new EdgeError('damaged', `run ${id} was set aside: ${setAside.summary}`, {
-      hint: `look at it: ${context.self} verify ${id}`,
+      hint: `look at it: ${context.self} verify ${hintRunId(id)}`,
     });
     return context.output.fail(failureOf(error));
   }
   throw new EdgeError('unavailable', `run ${id} goes on, but its holder has stopped`, {
     hint: `carry it on: ${context.self} serve --until-idle`,
   });
+}
+
+/** A process that held the directory leaves its other runs alone too. */
+async function tellUnfinished({ output, self }: Context, { holder, reads }: Session): Promise<void> {
+  if (holder !== null || output.isJson) {
+    return;
+  }
+  const { runIds, next } = await reads.read(read('runningRuns', { limit: limits.pageMax, after: null }));
+  if (runIds.length > 0) {
+    const count = `${runIds.length}${next === null ? '' : ' or more'}`;
+    output.note(`other runs of this directory that are not finished: ${count}; carry on: ${self} serve --until-idle`);
+  }
 }

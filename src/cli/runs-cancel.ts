@@ -3,7 +3,7 @@ import { read } from '../protocol/reads.ts';
 import type { Context, Input } from './command.ts';
 import { exitCodes, refusal } from './failure.ts';
 import { operatorName } from './operator.ts';
-import { findRunId } from './run-id.ts';
+import { findRunId, hintRunId } from './run-id.ts';
 import { type Session, withReader, withVerbs } from './session.ts';
 import { describeRun } from './step-state.ts';
 
@@ -18,7 +18,7 @@ export async function cancelCommand(context: Context, input: Input): Promise<num
     if (outcome.kind === 'settled' && outcome.status !== 'cancelled') {
       const word = outcome.status.replaceAll('_', ' ');
       const message = `run ${runId} has ended already: ${word}; nothing was cancelled`;
-      return output.fail(refusal('conflict', message, `see \`${self} runs show ${runId}\``));
+      return output.fail(refusal('conflict', message, `see \`${self} runs show ${hintRunId(runId)}\``));
     }
     await waitForStops(session, runId);
     const run = (await session.reads.read(read('run', { runId })))?.run ?? null;

@@ -6,9 +6,10 @@ import { isTerminalRun } from '../core/states.ts';
 import { read } from '../protocol/reads.ts';
 import { createEventInspector, type EventInspection } from '../runtime/inspection.ts';
 import type { Context, Input } from './command.ts';
+import { eventPhrase } from './event-phrase.ts';
 import { exitCodes } from './failure.ts';
 import { neutralize } from './plain-text.ts';
-import { findRunId } from './run-id.ts';
+import { findRunId, hintRunId } from './run-id.ts';
 import { pause, withReader } from './session.ts';
 import type { Reader } from './storage.ts';
 import { formatTime } from './times.ts';
@@ -22,16 +23,17 @@ export async function eventsCommand(context: Context, input: Input): Promise<num
     const runId = findRunId(reader, input.arguments[0]!);
     const plan = reader.read(read('plan', { runId }));
     if (plan === null) {
-      throw new EdgeError('damaged', `run ${runId} has lost its plan`, { hint: `run \`verify ${runId}\`` });
+      throw new EdgeError('damaged', `run ${runId} has lost its plan`, { hint: `run \`verify ${hintRunId(runId)}\`` });
     }
     const inspect = createEventInspector(plan.planId);
+    const isVerbose = input.options.verbose === true;
     const keys = new Map(plan.steps.map(({ stepRunId, stepKey }) => [stepRunId, stepKey]));
     const show = (event: RunEvent) => {
       const inspection = inspect(event);
       if (output.isJson) {
         output.printJson(inspection);
       } else {
-        output.print(eventLine(inspection, keys));
+        output.print(eventLine(inspection, keys, isVerbose ? payloadText(event) : eventPhrase(event)));
       }
     };
     if (input.options.follow === true) {
@@ -43,19 +45,23 @@ export async function eventsCommand(context: Context, input: Input): Promise<num
   });
 }
 
-/** `7  2026-03-01 12:03:01  attempt.failed  merge  {"exitCode":3,…}`: what an event does not say is left out. */
-function eventLine(event: EventInspection, keys: ReadonlyMap<string, string>): string {
-  const known = Object.fromEntries(Object.entries(event.payload).filter(([, value]) => value !== null));
-  const payload = Object.keys(known).length === 0 ? '' : JSON.stringify(known);
+/** Its payload as JSON; what an event does not say is left out. */
+function payloadText({ payload }: RunEvent): string {
+  const known = Object.fromEntries(Object.entries(payload).filter(([, value]) => value !== null));
+  return Object.keys(known).length === 0 ? '' : JSON.stringify(known);
+}
+
+/** `7  2026-03-01 12:03:01  attempt.failed  merge  exit code 3, 12 B of output`. */
+function eventLine(event: EventInspection, keys: ReadonlyMap<string, string>, detail: string): string {
   const step = event.stepRunId === null ? '' : (keys.get(event.stepRunId) ?? event.stepRunId);
   const parts = [
     `${event.sequence}`.padStart(4),
     formatTime(event.createdAtMs),
     event.type.padEnd('workflow.cancel_requested'.length),
     step,
-    payload,
+    detail,
   ];
-  return neutralize(parts.filter((part) => part !== '').join('  '));
+  return neutralize(parts.filter((part) => part !== '').join('  ')).trimEnd();
 }
 
 type Watched = { readonly reader: Reader; readonly runId: string; readonly show: (event: RunEvent) => void };

@@ -7,7 +7,7 @@ import type { Context, Input } from './command.ts';
 import { decodeBytes, tailBytes } from './excerpt.ts';
 import { exitCodes, refusal } from './failure.ts';
 import { neutralizeLines } from './plain-text.ts';
-import { findRunId } from './run-id.ts';
+import { findRunId, hintRunId } from './run-id.ts';
 import { readInspection } from './runs-show.ts';
 import { runDirectoryFor, withReader } from './session.ts';
 import { attemptWord } from './step-state.ts';
@@ -37,7 +37,7 @@ export async function logsCommand(context: Context, input: Input): Promise<numbe
   }));
   const runId = inspection.run.id;
   const steps = inspection.steps.filter((step) => stepKey === undefined || step.stepKey === stepKey);
-  const hint = `see \`${self} runs show ${runId}\``;
+  const hint = `see \`${self} runs show ${hintRunId(runId)}\``;
   if (steps.length === 0) {
     return output.fail(refusal('not-found', `run ${runId} has no step ${stepKey}`, hint));
   }
@@ -116,7 +116,11 @@ function showOutputs(
     }
     if (one.source !== null) {
       const bytes = cut(one.bytes);
-      output.write(options.isRaw ? bytes : asLines(bytes));
+      if (options.isRaw) {
+        output.write(bytes);
+      } else {
+        output.printText(asLines(bytes));
+      }
     }
   }
 }

@@ -1,13 +1,13 @@
 // `runs show`: one run as it is now, with its steps and attempts.
 import { EdgeError } from '../core/errors.ts';
 import { type Reads, read } from '../protocol/reads.ts';
-import { inspectRun, type RunInspection } from '../runtime/inspection.ts';
+import { type AttemptInspection, inspectRun, type RunInspection } from '../runtime/inspection.ts';
 import { type Cell, formatPairs, formatTable } from './columns.ts';
 import type { Context, Input } from './command.ts';
 import { exitCodes } from './failure.ts';
 import { paintLine } from './line.ts';
-import { nextSteps } from './result.ts';
-import { findRunId } from './run-id.ts';
+import { outputHint } from './result.ts';
+import { findRunId, hintRunId } from './run-id.ts';
 import { withReader } from './session.ts';
 import { attemptWord, describeRun, elapsedOf } from './step-state.ts';
 import type { Reader } from './storage.ts';
@@ -37,7 +37,7 @@ export function readInspection(reader: Reader, runId: string): RunInspection {
   const admission = reader.read(read('admissionOfRun', { runId }));
   if (rows === null || admission === null) {
     throw new EdgeError('damaged', `run ${runId} has lost its ${rows === null ? 'records' : 'admission'}`, {
-      hint: `run \`verify ${runId}\``,
+      hint: `run \`verify ${hintRunId(runId)}\``,
     });
   }
   return inspectRun(rows, admission);
@@ -54,7 +54,10 @@ function showRun(context: Context, inspection: RunInspection, setAside: SetAside
     ['run', run.id],
     ['workflow', `${run.packageName}/${run.workflowId}, generation ${run.generation}`],
     ['status', { text: word, tone }],
-    ['set aside', setAside === null ? null : { text: `${setAside.summary} (see \`verify ${run.id}\`)`, tone: 'red' }],
+    [
+      'set aside',
+      setAside === null ? null : { text: `${setAside.summary} (see \`verify ${hintRunId(run.id)}\`)`, tone: 'red' },
+    ],
     ['why', run.status === 'succeeded' ? null : run.errorSummary],
     ['started', `${formatTime(run.startedAtMs)} by ${run.requestedBy}, ${took}`],
     [
@@ -64,25 +67,28 @@ function showRun(context: Context, inspection: RunInspection, setAside: SetAside
     ['key', run.idempotencyKey],
     ['retry of', run.retryOfRunId],
   ];
-  const options = { nowMs, glyphs: glyphsOf(output.terminal()), lastLines: new Map(), titles: new Map() };
+  const glyphs = glyphsOf(output.terminal());
+  const options = { nowMs, glyphs, lastLines: new Map(), titles: new Map(), widthMax: null };
   const attempts = attemptRows(inspection, nowMs);
+  const hint = outputHint(inspection, self);
   const heading = ['STEP', 'ATTEMPT', 'STATE', 'STARTED', 'TOOK', 'EXIT', 'OUTPUT', 'WHY'];
   return [
     ...formatPairs(pairs, paint),
     '',
     ...treeRows(inspection, options).map(({ line }) => paintLine(line, paint)),
     ...(attempts.length === 0 ? [] : ['', ...formatTable(heading, attempts, paint)]),
-    ...nextSteps(inspection, self)
-      .slice(0, 1)
-      .flatMap((line) => ['', paint(line, 'dim')]),
+    ...(hint === null ? [] : ['', paint(hint, 'dim')]),
   ];
 }
 
+/** In the order in which they started, those that have not at the end; of equals in that of the steps. */
 function attemptRows({ steps }: RunInspection, nowMs: number): readonly (readonly Cell[])[] {
-  return steps.flatMap(({ stepKey, attempts }) =>
-    attempts.map((attempt, index): readonly Cell[] => [
+  return steps
+    .flatMap(({ stepKey, attempts }) => attempts.map((attempt, index) => ({ stepKey, attempt, ordinal: index + 1 })))
+    .sort((left, right) => startOf(left.attempt) - startOf(right.attempt))
+    .map(({ stepKey, attempt, ordinal }) => [
       stepKey,
-      `${index + 1}`,
+      `${ordinal}`,
       attemptWord(attempt.status),
       attempt.startedAtMs === null ? '' : formatTime(attempt.startedAtMs),
       elapsedOf(attempt, nowMs) ?? '',
@@ -91,6 +97,9 @@ function attemptRows({ steps }: RunInspection, nowMs: number): readonly (readonl
         ? ''
         : `${formatBytes(attempt.outputBytes)}${attempt.outputTruncated ? ', cut' : ''}`,
       attempt.errorSummary ?? '',
-    ]),
-  );
+    ]);
+}
+
+function startOf({ startedAtMs }: AttemptInspection): number {
+  return startedAtMs ?? Number.MAX_SAFE_INTEGER;
 }

@@ -29,7 +29,7 @@ export type Screen = {
   draw(lines: readonly Line[]): void;
   /** Takes the block away, so that something else can be printed where it was. */
   clear(): void;
-  /** Takes the block away and gives the cursor back. */
+  /** Leaves the block as it is, with the cursor below it, and gives the cursor back. */
   close(): void;
 };
 
@@ -56,8 +56,8 @@ export function createScreen(options: {
     },
     close() {
       if (isOpen) {
-        replace([]);
-        write(showCursor);
+        write(`${previous.length > 0 ? '\r\n' : ''}${showCursor}`);
+        previous = [];
         isOpen = false;
       }
     },

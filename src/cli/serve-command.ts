@@ -1,10 +1,21 @@
 // `serve`: holds a data directory and carries its runs on until it is stopped, or until nothing can progress.
+import type { Run } from '../core/records.ts';
 import { buildInfo } from '../runtime/build-info.generated.ts';
 import type { Context, Input } from './command.ts';
 import { exitCodes } from './failure.ts';
 import { neutralize } from './plain-text.ts';
+import { hintRunId } from './run-id.ts';
 import { openHolding } from './session.ts';
+import { describeRun } from './step-state.ts';
 import { formatTime } from './times.ts';
+
+/** `run 01a22d40-9156 (demo/main) failed: step a failed; see …`. */
+function describeEnd({ id, packageName, workflowId, status, errorSummary }: Run, self: string): string {
+  const { word } = describeRun({ status, cancelRequestedAtMs: null });
+  const how = errorSummary === null ? word : errorSummary.startsWith(word) ? errorSummary : `${word}: ${errorSummary}`;
+  const what = `run ${hintRunId(id)} (${packageName}/${workflowId}) ${how}`;
+  return status === 'succeeded' ? what : `${what}; see \`${self} runs show ${hintRunId(id)}\``;
+}
 
 export async function serveCommand(context: Context, input: Input): Promise<number> {
   const { output, clock } = context;
@@ -14,7 +25,12 @@ export async function serveCommand(context: Context, input: Input): Promise<numb
   const stopListening = context.onSignal(() => stopped.resolve('stopped'));
   const log = (line: string) => output.note(`${formatTime(clock.observe().wallMs)} ${neutralize(line)}`);
   try {
-    const holder = await openHolding(context, { command: 'serve', onOutput: null, log });
+    const onRunEnd = (run: Run) => {
+      if (run.status !== 'succeeded' || input.options.verbose === true) {
+        log(describeEnd(run, context.self));
+      }
+    };
+    const holder = await openHolding(context, { command: 'serve', onOutput: null, log, onRunEnd });
     const { profile, durability } = holder.store.info;
     const facts = { data: context.data, profile, durability, socket: holder.socketPath, pid: process.pid };
     if (output.isJson) {

@@ -1,7 +1,7 @@
 // How a command reaches a data directory: through the process that holds it, else by holding it for a moment itself;
 // and for reading beside anyone. Owns the choice, and the short wait while one holder goes and another comes.
 import path from 'node:path';
-import { isEdgeError } from '../core/errors.ts';
+import { EdgeError, isEdgeError } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
 import type { Holder as HoldingEngine } from '../http/holder.ts';
 import type { Engine, EngineOptions } from '../runtime/engine.ts';
@@ -11,7 +11,9 @@ import type { Verbs } from '../runtime/verbs.ts';
 import type { ReadPort } from '../runtime/verification.ts';
 import type { Context } from './command.ts';
 import { neutralize } from './plain-text.ts';
+import { type RunEndListener, watchRunEnds } from './run-ends.ts';
 import type { Holder, OpenStoreOptions, Reader } from './storage.ts';
+import { formatTime } from './times.ts';
 
 export type Session = {
   readonly verbs: Verbs;
@@ -46,7 +48,27 @@ export async function openSession(context: Context, options: SessionOptions): Pr
     (await context.storage.openReader({ data: context.data })).close();
   }
   const open = async () => (await openRemote(context)) ?? (await openOwn(context, options));
-  return await openPatiently(context, open, async () => true);
+  try {
+    return await openPatiently(context, open, async () => true);
+  } catch (error) {
+    throw await explainBusy(context, error, ({ pid }) => `it does not answer: try again, or end it: kill ${pid}`);
+  }
+}
+
+/** A directory that is held, told as to a person: by whom, since when by the local clock, and what to do here. */
+async function explainBusy(
+  { storage, data }: Context,
+  error: unknown,
+  hintFor: (holder: Holder) => string,
+): Promise<unknown> {
+  const isBusy = isEdgeError(error) && error.code === 'busy';
+  const holder = isBusy ? await storage.readHolder(data) : null;
+  if (holder === null) {
+    return error;
+  }
+  const { pid, command, startedAtMs } = holder;
+  const message = `${data} is held by process ${pid} (${command}) since ${formatTime(startedAtMs)}`;
+  return new EdgeError('busy', message, { cause: error, hint: hintFor(holder) });
 }
 
 /** Tries again for 5 s while the directory is busy and that is worth it. */
@@ -116,18 +138,30 @@ async function isReachable(socketPath: string): Promise<boolean> {
  */
 export async function openHolding(context: Context, options: HoldingOptions): Promise<HoldingEngine> {
   const isShort = async () => (await context.storage.readHolder(context.data))?.socket === null;
-  return await openPatiently(context, () => openHoldingOnce(context, options), isShort);
+  try {
+    return await openPatiently(context, () => openHoldingOnce(context, options), isShort);
+  } catch (error) {
+    const hint = 'other commands go through it by themselves; to hold the directory here, end it first';
+    throw await explainBusy(context, error, ({ pid }) => `${hint}: kill ${pid}`);
+  }
 }
 
-type HoldingOptions = Pick<SessionOptions, 'command' | 'onOutput' | 'log'>;
+type HoldingOptions = Pick<SessionOptions, 'command' | 'onOutput' | 'log'> & {
+  /** Told of each run that ends while this process holds the directory. */
+  readonly onRunEnd?: RunEndListener;
+};
 
-async function openHoldingOnce(context: Context, { command, onOutput, log }: HoldingOptions): Promise<HoldingEngine> {
+async function openHoldingOnce(context: Context, options: HoldingOptions): Promise<HoldingEngine> {
   const { openHolder } = await import('../http/holder.ts');
+  const { command, onOutput, log, onRunEnd } = options;
   return await openHolder({
     ...engineOptions(context, { onOutput, log }),
     drives: true,
     command,
-    openStore: (ports, identity) => openStore(context, { ...identity, log })(ports),
+    openStore: async (ports, identity) => {
+      const store = await openStore(context, { ...identity, log })(ports);
+      return onRunEnd === undefined ? store : watchRunEnds(store, onRunEnd);
+    },
   });
 }
 

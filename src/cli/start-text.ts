@@ -6,8 +6,11 @@ export type Started =
   | { readonly kind: 'run'; readonly runId: string; readonly isNew: boolean; readonly isPruned: boolean }
   | { readonly kind: 'refused'; readonly failure: Failure };
 
-/** `self` is how this program is called. */
-export function readStart(outcome: StartOutcome, self: string): Started {
+/** `self` is how this program is called; `packageName` is what was to be started. */
+export function readStart(
+  outcome: StartOutcome,
+  { self, packageName }: { readonly self: string; readonly packageName: string },
+): Started {
   switch (outcome.kind) {
     case 'created':
     case 'existing':
@@ -17,10 +20,19 @@ export function readStart(outcome: StartOutcome, self: string): Started {
     case 'conflict':
       return refused('conflict', outcome.reason, 'use another key, or make the plan again');
     case 'not-allowed':
-      return refused('not-allowed', outcome.reason, `see \`${self} package list\``);
+      return refused('not-allowed', outcome.reason, notAllowedHint(outcome.code, { self, packageName }));
     case 'not-found':
       return refused('not-found', outcome.reason, `see \`${self} workflow list\``);
   }
+}
+
+function notAllowedHint(
+  code: string,
+  { self, packageName }: { readonly self: string; readonly packageName: string },
+): string {
+  return code === 'package_disabled'
+    ? `let it start again: ${self} package enable ${packageName}`
+    : `see \`${self} package list\``;
 }
 
 function refused(code: 'conflict' | 'not-allowed' | 'not-found', message: string, hint: string): Started {

@@ -13,6 +13,8 @@ export type Terminal = {
   readonly canRedraw: boolean;
   readonly hasColour: boolean;
   readonly isUnicode: boolean;
+  /** The locale says that nothing beyond ASCII can be shown, and does not only say nothing. */
+  readonly isAsciiOnly: boolean;
   readonly columns: number;
   readonly rows: number;
 };
@@ -24,21 +26,26 @@ export function describeTerminal({ isTty, columns, rows, environment }: Terminal
   const term = environment('TERM') ?? 'dumb';
   const canRedraw = isTty && term !== 'dumb' && term !== '';
   // https://no-color.org: set and not empty, whatever the value.
+  const locale = localeOf(environment);
   const isPlain = (environment('NO_COLOR') ?? '') !== '';
   return {
     isTty,
     canRedraw,
     hasColour: canRedraw && !isPlain,
-    isUnicode: isUtf8Locale(environment),
+    isUnicode: isUtf8(locale ?? ''),
+    isAsciiOnly: locale !== null && !isUtf8(locale),
     columns: columns || sizeDefault.columns,
     rows: rows || sizeDefault.rows,
   };
 }
 
-/** By the order of POSIX: the first of these that is set decides. */
-function isUtf8Locale(environment: (name: string) => string | null): boolean {
-  const locale = ['LC_ALL', 'LC_CTYPE', 'LANG'].map(environment).find((value) => value !== null && value !== '');
-  return /utf-?8/i.test(locale ?? '');
+/** By the order of POSIX: the first of these that is set decides. Null where none is, as on most routers. */
+function localeOf(environment: (name: string) => string | null): string | null {
+  return ['LC_ALL', 'LC_CTYPE', 'LANG'].map(environment).find((value) => value !== null && value !== '') ?? null;
+}
+
+function isUtf8(locale: string): boolean {
+  return /utf-?8/i.test(locale);
 }
 
 const colours = { red: 31, green: 32, yellow: 33, blue: 34, cyan: 36, bold: 1, dim: 2 } as const;

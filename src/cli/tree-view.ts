@@ -18,11 +18,18 @@ const drawAfterMs = 50;
 /** Durations tick in seconds. */
 const tickMs = 1_000;
 
+/** Behind every line: a terminal shows an interrupt as `^C` where the cursor is, and that must not wrap. */
+const spareColumns = '^C'.length + 1;
+
 /** Drawn at every burst of events and once a second; at its end it is printed whole, to be scrolled to. */
 export function createTreeView(options: RunViewOptions): RunView {
   const { context, evidence, titles, outputs } = options;
   const { output } = context;
-  const screen = createScreen({ write: output.write, columns: () => output.terminal().columns, paint: output.paint });
+  const screen = createScreen({
+    write: output.printText,
+    columns: () => output.terminal().columns,
+    paint: output.paint,
+  });
   const restoreCursor = () => screen.close();
   process.on('exit', restoreCursor);
   const lastLines = createLastLines(outputs);
@@ -39,6 +46,7 @@ export function createTreeView(options: RunViewOptions): RunView {
   };
   const timer = createDrawTimer(context, draw);
   const shown = () => ({ nowMs: context.clock.observe().wallMs, lastLines: lastLines.lines, titles });
+  /** The last frame stays where it is. */
   const close = () => {
     timer.stop();
     screen.close();
@@ -61,6 +69,8 @@ export function createTreeView(options: RunViewOptions): RunView {
       draw();
     },
     end(inspection) {
+      // Printed whole in its place: the block may have been cut to the height of the terminal.
+      screen.clear();
       close();
       const lines = wholeTree(inspection, { ...shown(), terminal: output.terminal() });
       output.print(...[lines.head, ...lines.rows.map(({ line }) => line)].map((line) => paintLine(line, output.paint)));
@@ -83,9 +93,10 @@ type Shown = {
 function wholeTree(inspection: RunInspection, shown: Shown) {
   const { terminal } = shown;
   const glyphs = glyphsOf(terminal);
-  const fit = { widthMax: terminal.columns - 1, mark: glyphs.cut };
-  const rows = treeRows(inspection, { ...shown, glyphs }).map((row) => ({ ...row, line: fitLine(row.line, fit) }));
-  return { glyphs, rows, head: fitLine(headLine(inspection, shown), fit) };
+  const fit = { widthMax: terminal.columns - spareColumns, mark: glyphs.cut };
+  const options = { ...shown, glyphs, widthMax: fit.widthMax };
+  const rows = treeRows(inspection, options).map((row) => ({ ...row, line: fitLine(row.line, fit) }));
+  return { glyphs, rows, head: fitLine(headLine(inspection, options), fit) };
 }
 
 function liveLines(inspection: RunInspection, shown: Shown): readonly Line[] {

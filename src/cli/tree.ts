@@ -2,8 +2,8 @@
 // lines; no terminal, no clock, no colour codes.
 import type { RunInspection, StepInspection } from '../runtime/inspection.ts';
 import { type Line, type Piece, piece } from './line.ts';
-import { displayWidth, neutralize, padToWidth } from './plain-text.ts';
-import { describeRun, describeStep, elapsedOf, elapsedOfStep, reasonOf, type StateText } from './step-state.ts';
+import { cutToWidth, displayWidth, neutralize, padToWidth } from './plain-text.ts';
+import { describeRun, describeStep, elapsedOf, elapsedOfStep, reasonOf } from './step-state.ts';
 import type { Glyphs } from './terminal.ts';
 
 export type TreeOptions = {
@@ -14,50 +14,73 @@ export type TreeOptions = {
   readonly lastLines: ReadonlyMap<string, string>;
   /** What the package calls a step, by step key. */
   readonly titles: ReadonlyMap<string, string>;
+  /** Of a line; null where lines may have any width. Names give way to states, and details are left to whoever fits. */
+  readonly widthMax: number | null;
 };
 
 export type TreeRow = { readonly step: StepInspection; readonly line: Line };
 
-type PlacedStep = { readonly step: StepInspection; readonly prefix: string; readonly parentKey: string | null };
+type PlacedStep = {
+  readonly step: StepInspection;
+  readonly prefix: string;
+  /** Its key, as far as there is room. */
+  readonly name: string;
+  readonly parentKey: string | null;
+};
 
 /** Deeper levels are drawn at the last: a chain of 128 steps would leave no room for its names. */
 const levelsMax = 10;
+/** Cells of one level, and of the glyph with its blank before a name. */
+const levelWidth = 3;
+const glyphWidth = 2;
+/** A name that is shorter than this tells nothing, however narrow the terminal is. */
+const nameWidthMin = 8;
+const gap = '  ';
 /** Of most words that a step comes to: so that the columns stay where they are while it goes on. */
 const stateWidthMin = 'succeeded'.length;
 
 /** `package/workflow  running  3.1s  run ID`. */
-export function headLine({ run }: Pick<RunInspection, 'run'>, { nowMs }: Pick<TreeOptions, 'nowMs'>): Line {
+export function headLine(
+  { run }: Pick<RunInspection, 'run'>,
+  { nowMs, glyphs, widthMax }: Pick<TreeOptions, 'nowMs' | 'glyphs' | 'widthMax'>,
+): Line {
   const { word, tone } = describeRun(run);
+  const elapsed = elapsedOf(run, nowMs) ?? '';
+  const nameMax = nameRoom(widthMax, [word, elapsed]);
   return [
-    piece(`${run.packageName}/${run.workflowId}`, 'bold'),
-    piece('  '),
+    piece(cutToWidth(`${run.packageName}/${run.workflowId}`, { widthMax: nameMax, mark: glyphs.cut }), 'bold'),
+    piece(gap),
     piece(word, tone),
-    piece(`  ${elapsedOf(run, nowMs)}`),
-    piece(`  run ${run.id}`, 'dim'),
+    piece(`${gap}${elapsed}`),
+    piece(`${gap}run ${run.id}`, 'dim'),
   ];
+}
+
+/** What the columns behind a name leave to it. */
+function nameRoom(widthMax: number | null, columns: readonly string[]): number {
+  const taken = columns.reduce((sum, text) => sum + gap.length + displayWidth(text), 0);
+  return widthMax === null ? Number.POSITIVE_INFINITY : Math.max(nameWidthMin, widthMax - taken);
 }
 
 /** One row a step. */
 export function treeRows(inspection: Pick<RunInspection, 'run' | 'steps'>, options: TreeOptions): readonly TreeRow[] {
+  const { nowMs, glyphs } = options;
   const isCancelling = inspection.run.cancelRequestedAtMs !== null;
-  const rows = placeSteps(inspection.steps, options.glyphs).map((placed) => {
-    const { step, prefix } = placed;
-    const name = `${prefix}${options.glyphs.states[stateOf(step).glyph]} ${step.stepKey}`;
-    return { ...placed, name, state: stateOf(step), elapsed: elapsedOfStep(step, options.nowMs) ?? '' };
-  });
-  function stateOf(step: StepInspection): StateText {
-    return describeStep(step, { nowMs: options.nowMs, isCancelling });
-  }
-  const nameWidth = Math.max(...rows.map(({ name }) => displayWidth(name)));
-  const stateWidth = Math.max(stateWidthMin, ...rows.map(({ state }) => state.word.length));
-  const elapsedWidth = Math.max(...rows.map(({ elapsed }) => elapsed.length));
-  return rows.map(({ step, prefix, name, state, elapsed, parentKey }) => {
+  const states = new Map(inspection.steps.map((step) => [step, describeStep(step, { nowMs, isCancelling })]));
+  const times = new Map(inspection.steps.map((step) => [step, elapsedOfStep(step, nowMs) ?? '']));
+  const stateWidth = Math.max(stateWidthMin, ...[...states.values()].map(({ word }) => word.length));
+  const elapsedWidth = Math.max(...[...times.values()].map((elapsed) => elapsed.length));
+  const nameMax = nameRoom(options.widthMax, [' '.repeat(stateWidth), ' '.repeat(elapsedWidth)]) - glyphWidth;
+  const placed = placeSteps(inspection.steps, glyphs, nameMax);
+  const nameWidth = Math.max(...placed.map(({ prefix, name }) => displayWidth(prefix + name)));
+  return placed.map(({ step, prefix, name, parentKey }) => {
+    const state = states.get(step)!;
     const columns: Piece[] = [
       piece(prefix, 'dim'),
-      piece(name.slice(prefix.length, name.length - step.stepKey.length), state.tone),
-      piece(step.stepKey + ' '.repeat(nameWidth - displayWidth(name)), step.status === 'pending' ? 'dim' : null),
-      piece(`  ${padToWidth(state.word, stateWidth)}`, state.tone),
-      piece(`  ${elapsed.padStart(elapsedWidth)}`),
+      piece(`${glyphs.states[state.glyph]} `, state.tone),
+      piece(padToWidth(name, nameWidth - displayWidth(prefix)), step.status === 'pending' ? 'dim' : null),
+      piece(`${gap}${padToWidth(state.word, stateWidth)}`, state.tone),
+      piece(`${gap}${times.get(step)!.padStart(elapsedWidth)}`),
     ];
     return { step, line: [...columns, ...detailOf(step, parentKey, options)] };
   });
@@ -88,7 +111,9 @@ function detailOf(step: StepInspection, parentKey: string | null, options: TreeO
   return details;
 }
 
-function placeSteps(steps: readonly StepInspection[], glyphs: Glyphs): readonly PlacedStep[] {
+/** `nameMax` is of a name with the branches before it, which take half of it at most. */
+function placeSteps(steps: readonly StepInspection[], glyphs: Glyphs, nameMax: number): readonly PlacedStep[] {
+  const deepest = Math.min(levelsMax, Math.max(0, Math.floor(nameMax / 2 / levelWidth) - 1));
   const parents = findParents(steps);
   const children = Map.groupBy(steps, ({ stepKey }) => parents.get(stepKey) ?? null);
   const placed: PlacedStep[] = [];
@@ -96,8 +121,10 @@ function placeSteps(steps: readonly StepInspection[], glyphs: Glyphs): readonly 
     const siblings = children.get(parentKey) ?? [];
     siblings.forEach((step, index) => {
       const isLast = index === siblings.length - 1;
-      const isDeep = trunks.length >= levelsMax;
-      placed.push({ step, prefix: trunks.join('') + (isLast ? glyphs.lastBranch : glyphs.branch), parentKey });
+      const isDeep = trunks.length >= deepest;
+      const prefix = trunks.join('') + (isLast ? glyphs.lastBranch : glyphs.branch);
+      const name = cutToWidth(step.stepKey, { widthMax: nameMax - displayWidth(prefix), mark: glyphs.cut });
+      placed.push({ step, prefix, name, parentKey });
       place(step.stepKey, isDeep ? trunks : [...trunks, isLast ? '   ' : glyphs.trunk]);
     });
   };

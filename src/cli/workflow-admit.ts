@@ -7,6 +7,7 @@ import { parseJsonText } from '../runtime/json-text.ts';
 import { findLine, type ParsedText } from '../runtime/parsed-text.ts';
 import type { Context, Input } from './command.ts';
 import { exitCodes } from './failure.ts';
+import { describeReadTrouble } from './file-trouble.ts';
 import { operatorName } from './operator.ts';
 import { withVerbs } from './session.ts';
 import { readStart, startDocument } from './start-text.ts';
@@ -17,7 +18,7 @@ export async function admitCommand(context: Context, input: Input): Promise<numb
   const plan = await readPlan(input.arguments[0]!);
   return await withVerbs(context, { command: 'workflow admit', mayCreate: false }, async ({ verbs }) => {
     const outcome = await verbs.admit({ plan, requestedBy: operatorName() });
-    const started = readStart(outcome, self);
+    const started = readStart(outcome, { self, packageName: plan.target.packageName });
     if (started.kind === 'refused') {
       return output.fail(started.failure);
     }
@@ -32,7 +33,7 @@ async function readPlan(file: string): Promise<Plan> {
   const bytes = await readBounded(file, name);
   const parsed = parseJsonText(new TextDecoder().decode(bytes));
   if (parsed.mistakes.length > 0) {
-    throw new EdgeError('invalid', `${name} is no JSON that can be read`, {
+    throw new EdgeError('invalid', `${name} has ${countMistakes(parsed)}`, {
       hint: 'give a plan as `workflow plan` prints it',
       mistakes: parsed.mistakes.map((mistake) => ({ file: name, ...mistake })),
     });
@@ -49,8 +50,15 @@ function placeMistakes(error: unknown, file: string, { lines }: ParsedText): unk
     return error;
   }
   const mistakes = error.mistakes.map((mistake) => ({ ...mistake, file, line: findLine(lines, mistake.path) }));
-  const count = mistakes.length === 1 ? 'one mistake' : `${mistakes.length} mistakes`;
-  return new EdgeError(error.code, `the plan in ${file} has ${count}`, { hint: error.hint, mistakes, cause: error });
+  return new EdgeError(error.code, `the plan in ${file} has ${countMistakes(error)}`, {
+    hint: error.hint,
+    mistakes,
+    cause: error,
+  });
+}
+
+function countMistakes({ mistakes }: { readonly mistakes: readonly unknown[] }): string {
+  return mistakes.length === 1 ? 'one mistake' : `${mistakes.length} mistakes`;
 }
 
 // A plan file may be indented; beyond four times the bound of a plan it is certainly none.
@@ -69,8 +77,7 @@ async function readBounded(file: string, name: string): Promise<Uint8Array> {
       chunks.push(chunk);
     }
   } catch (cause) {
-    const code = cause instanceof Error && 'code' in cause ? `${cause.code}` : 'error';
-    throw new EdgeError('invalid', `cannot read ${name}: ${code}`, { cause, hint: 'name a file with a plan, or -' });
+    throw new EdgeError('invalid', describeReadTrouble(cause, name), { cause, hint: 'name a file with a plan, or -' });
   }
   if (bytes > planFileBytesMax) {
     throw new EdgeError('invalid', `${name} has more than ${planFileBytesMax} bytes`, { hint: 'a plan is smaller' });

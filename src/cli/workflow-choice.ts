@@ -5,6 +5,7 @@ import { didYouMean } from '../core/nearest.ts';
 import { readManifestFile } from '../runtime/manifest-file.ts';
 import { omittedNames, scanPackage } from '../runtime/package-scan.ts';
 import { checkPackage } from '../runtime/package-source.ts';
+import { cutInput } from './plain-text.ts';
 
 /**
  * The workflow that was asked for, or the only one. Throws `invalid` where that is not one, and for a package with
@@ -17,7 +18,7 @@ export async function chooseWorkflow(directory: string, asked: string | null): P
       return asked;
     }
     const rule = `is no workflow of package ${name}${didYouMean(asked, workflowIds)}`;
-    throw choiceError(`--workflow ${asked} ${rule}`, hintFor(workflowIds), '--workflow', rule);
+    throw choiceError(`--workflow ${cutInput(asked)} ${rule}`, hintFor(workflowIds), '--workflow', rule);
   }
   const [only] = workflowIds;
   if (only !== undefined && workflowIds.length === 1) {

@@ -13,6 +13,7 @@ import { localProjectId } from '../runtime/settings.ts';
 import { type Cell, formatTable } from './columns.ts';
 import type { Context, Input } from './command.ts';
 import { exitCodes, refusal } from './failure.ts';
+import { describeWriteTrouble } from './file-trouble.ts';
 import { packageState } from './package-list.ts';
 import { withReader, withVerbs } from './session.ts';
 import { formatElapsed } from './times.ts';
@@ -104,9 +105,8 @@ function writePlan(file: string, text: string): void {
   try {
     writeFileSync(file, text);
   } catch (cause) {
-    const code = cause instanceof Error && 'code' in cause ? `${cause.code}` : 'error';
     const hint = 'name another file with --out, or leave it out to print the plan';
-    throw new EdgeError('unavailable', `cannot write ${file}: ${code}`, { cause, hint });
+    throw new EdgeError('unavailable', describeWriteTrouble(cause, file), { cause, hint });
   }
 }
 

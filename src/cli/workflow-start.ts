@@ -4,6 +4,7 @@ import { exitCodes } from './failure.ts';
 import { inForeground } from './foreground.ts';
 import { operatorName } from './operator.ts';
 import { startAndWatch } from './run-command.ts';
+import { hintRunId } from './run-id.ts';
 import { type Session, withVerbs } from './session.ts';
 import { readStart, startDocument } from './start-text.ts';
 
@@ -17,7 +18,7 @@ export async function startCommand(context: Context, input: Input): Promise<numb
   }
   return await withVerbs(context, { command: 'workflow start', mayCreate: false }, async (session) => {
     const outcome = await session.verbs.start({ ...request, requestedBy: operatorName() });
-    const started = readStart(outcome, context.self);
+    const started = readStart(outcome, { self: context.self, packageName });
     if (started.kind === 'refused') {
       return context.output.fail(started.failure);
     }
@@ -40,6 +41,6 @@ function tellStart(
   const next =
     session.holder === null
       ? `nobody holds the directory: ${self} serve --until-idle carries it on`
-      : `see \`${self} runs show ${runId}\``;
+      : `see \`${self} runs show ${hintRunId(runId)}\``;
   output.note(`${what}; ${next}`);
 }

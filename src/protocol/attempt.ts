@@ -143,7 +143,8 @@ export const observeAttempt = protocol({
 
 export type RequestStopOutcome =
   | { readonly kind: 'requested'; readonly attemptId: string; readonly graceMs: number }
-  | { readonly kind: 'unchanged' };
+  /** `isStopping`: an earlier intent is at work on it. */
+  | { readonly kind: 'unchanged'; readonly attemptId: string; readonly isStopping: boolean };
 
 /** Makes a task timeout or a shutdown durable before the command is stopped. The first intent wins, a cancel's too. */
 export const requestStop = protocol({
@@ -154,8 +155,9 @@ export const requestStop = protocol({
   decide: ({ context }, { stepRunId, attemptId, reason }): Decision<RequestStopOutcome> => {
     const attempt = findAttempt(context, attemptId);
     const mayRun = attempt?.status === 'starting' || attempt?.status === 'running';
-    if (context === null || !mayRun || attempt.stopReason !== null || context.rows.run.cancelRequestedAtMs !== null) {
-      return { outcome: { kind: 'unchanged' } };
+    const hasIntent = attempt?.stopReason != null || context?.rows.run.cancelRequestedAtMs != null;
+    if (context === null || !mayRun || hasIntent) {
+      return { outcome: { kind: 'unchanged', attemptId, isStopping: mayRun && hasIntent } };
     }
     const head = { stepRunId, attemptId };
     const event =

@@ -2,7 +2,7 @@
 // is alive in one process is made here, in one order, and ended in the reverse one.
 import { userInfo } from 'node:os';
 import { join, resolve } from 'node:path';
-import { stopOnDefect } from '../core/errors.ts';
+import { EdgeError, stopOnDefect } from '../core/errors.ts';
 import { baseEnvironment, environmentOf } from '../core/execution.ts';
 import { limits } from '../core/limits.ts';
 import type { Alarm, Clock, Ids } from '../core/ports.ts';
@@ -72,6 +72,8 @@ export async function openEngine(options: EngineOptions): Promise<Engine> {
     const runDirectory = makeRunDirectory(data, options.runDirectory);
     const directories = { packages: join(data, 'packages'), artifacts: join(data, 'artifacts') };
     const kept = openKeptOutput({ directory: directories.artifacts, quotaBytes: settings.outputBytesMax * 16 });
+    // Asked once: an attempt must not depend on a file that can be opened at that moment.
+    const base = machineEnvironment();
     const onEnd = (attemptId: string, end: AttemptEnd) => {
       takeOutput(attemptId, end);
       runtime.attempts.ended(attemptId, factsOf(end));
@@ -102,7 +104,7 @@ export async function openEngine(options: EngineOptions): Promise<Engine> {
       stopGraceMsMax,
       report: onEnd,
       tidy: () => removeRunDirectory(runDirectory, { isOwn: options.runDirectory === null }),
-      begin: (launch) => begin(launch, { executor, handlers, packages: directories.packages }),
+      begin: (launch) => begin(launch, { executor, handlers, packages: directories.packages, base }),
       log: options.log,
     });
     if (options.drives) {
@@ -113,7 +115,7 @@ export async function openEngine(options: EngineOptions): Promise<Engine> {
     return { store, runtime, verbs, runDirectory, close: (onStop) => runtime.close(onStop) };
   } catch (error) {
     await store.close();
-    throw error;
+    throw fromSystem(error);
   }
 }
 
@@ -164,7 +166,12 @@ function createVerbs(
 
 function begin(
   launch: Launch,
-  ports: { readonly executor: Executor; readonly handlers: HandlerExecutor; readonly packages: string },
+  ports: {
+    readonly executor: Executor;
+    readonly handlers: HandlerExecutor;
+    readonly packages: string;
+    readonly base: Readonly<Record<string, string>>;
+  },
 ): void {
   const { attemptId, runId, stepKey, tryNumber, task, packageName, taskId } = launch;
   if (launch.executorType === 'handler') {
@@ -177,7 +184,7 @@ function begin(
     attemptId,
     argv: task.argv,
     env: environmentOf({
-      base: machineEnvironment(),
+      base: ports.base,
       task,
       runId,
       attemptId,
@@ -196,6 +203,19 @@ function machineEnvironment(): Readonly<Record<string, string>> {
   const zone = environmentVariable('TZ');
   const { TZ: _unset, ...base } = baseEnvironment;
   return { ...base, HOME: userInfo().homedir || base.HOME, ...(zone === null ? {} : { TZ: zone }) };
+}
+
+/** An error of the file system in words: what cannot be made or read is no defect of this program. */
+function fromSystem(error: unknown): unknown {
+  const { code, path } = error as { readonly code?: unknown; readonly path?: unknown };
+  if (!(error instanceof Error) || error instanceof EdgeError || typeof code !== 'string' || !/^E[A-Z]+$/.test(code)) {
+    return error;
+  }
+  const isFull = code === 'ENOSPC' || code === 'EDQUOT';
+  return new EdgeError(isFull ? 'full' : 'unavailable', `cannot work with ${path ?? 'a file'}: ${error.message}`, {
+    cause: error,
+    hint: isFull ? 'free some space there' : 'look at that file or directory; `doctor` checks them',
+  });
 }
 
 function makeRunDirectory(data: string, asked: string | null): string {

@@ -6,6 +6,7 @@ import { install } from '../protocol/package.ts';
 import { operation } from '../protocol/protocol.ts';
 import { read } from '../protocol/reads.ts';
 import type { Store } from '../store/store.ts';
+import { checkArguments } from './arguments.ts';
 import type { Log } from './log.ts';
 import { forEachRunningRun } from './recovery.ts';
 import { localProjectId } from './settings.ts';
@@ -15,6 +16,7 @@ type PackageFiles = { readonly store: Store; readonly packagesDirectory: string;
 
 export async function installPackage(options: PackageFiles & { readonly directory: string }): Promise<InstallReport> {
   const { store, packagesDirectory, directory } = options;
+  checkArguments({ directory });
   // Evaluated when the first package comes: a daemon that only runs what it has does not pay for it.
   const { checkPackage } = await import('./package-source.ts');
   const { copyPackage } = await import('./package-copy.ts');

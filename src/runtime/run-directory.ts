@@ -40,8 +40,8 @@ export function isInMemory(directory: string): boolean {
 }
 
 /**
- * Takes away what a run directory holds when no attempt has anything left in it, and the directory itself where it is the
- * product's own: memory is not left behind for every data directory that there ever was. Called by its holder.
+ * Takes away what a run directory holds when no attempt has anything left in it, and the directory itself where it is
+ * the product's own: memory is not left behind for every data directory that there ever was. Called by its holder.
  */
 export function removeRunDirectory(runDirectory: string, { isOwn }: { readonly isOwn: boolean }): void {
   const attempts = join(runDirectory, 'attempts');

@@ -3,7 +3,6 @@
 import { remainingMs } from '../core/deadline.ts';
 import { EdgeError } from '../core/errors.ts';
 import type { RunEvent } from '../core/events.ts';
-import { isIdentifier } from '../core/ids.ts';
 import { limits } from '../core/limits.ts';
 import { normalizePlan } from '../core/plan.ts';
 import type { Alarm, CancelAlarm, Clock } from '../core/ports.ts';
@@ -24,6 +23,7 @@ import { operation } from '../protocol/protocol.ts';
 import { type RunCursor, type RunPage, read } from '../protocol/reads.ts';
 import { type ClearOutcome, clearSetAside } from '../protocol/set-aside.ts';
 import type { Settled, Store } from '../store/store.ts';
+import { checkArguments } from './arguments.ts';
 import { Attempts, type AttemptsOptions } from './attempts.ts';
 import { describeError } from './log.ts';
 import { forEachRunningRun, recoverRun, sweepAttemptDirectories } from './recovery.ts';
@@ -49,15 +49,6 @@ export type StartRequest = {
 };
 
 export type AdvancedRun = AdvanceOutcome;
-
-function checkIdentifiers(fields: Readonly<Record<string, string | null>>): void {
-  const broken = Object.entries(fields).filter(([, value]) => value !== null && !isIdentifier(value));
-  if (broken.length > 0) {
-    const rule = 'must be an identifier of 1 to 128 of A-Z, a-z, 0-9, ., _, :, -';
-    const mistakes = broken.map(([path]) => ({ file: null, path, line: null, rule }));
-    throw new EdgeError('invalid', `${broken[0]![0]} ${rule}`, { hint: 'give another one', mistakes });
-  }
-}
 
 export class Runtime {
   readonly #options: RuntimeOptions;
@@ -110,8 +101,9 @@ export class Runtime {
         this.attempts.release((outcome as CompleteOutcome).attemptId);
       } else if (done.name === 'request-stop') {
         const requested = outcome as RequestStopOutcome;
-        if (requested.kind === 'requested') {
-          const isLast = this.#state === 'closing';
+        const isLast = this.#state === 'closing';
+        // What was being stopped before gets no more time than the end of the whole runtime leaves it.
+        if (requested.kind === 'requested' || (isLast && requested.isStopping)) {
           this.attempts.halt(requested.attemptId, isLast ? this.#options.stopGraceMsMax : undefined);
         }
       } else if (done.name === 'converge') {
@@ -141,9 +133,27 @@ export class Runtime {
   #noteCreated(outcome: StartOutcome): void {
     if (outcome.kind === 'created' && this.#options.drives) {
       const { runId } = outcome.receipt;
-      this.#holdToDeadline(runId).catch((error: unknown) =>
-        this.#options.log(`run ${runId}: its deadline is not watched: ${describeError(error)}`),
-      );
+      this.#watchDeadline(runId);
+    }
+  }
+
+  /** Until it is watched: a full inbox must not let a run go beyond its timeout. */
+  #watchDeadline(runId: string): void {
+    this.#holdToDeadline(runId).catch((error: unknown) => {
+      if (this.#state === 'open') {
+        this.#options.log(`run ${runId}: its deadline is not watched yet: ${describeError(error)}`);
+        const again = this.#clock.observe().uptimeMs + limits.redeliveryMs;
+        this.#runDeadlines.set(
+          runId,
+          this.#alarm.set(again, () => this.#watchDeadline(runId)),
+        );
+      }
+    });
+  }
+
+  #refuseWhileClosing(): void {
+    if (this.#state === 'closing' || this.#state === 'closed') {
+      throw new EdgeError('unavailable', 'this runtime is ending', { hint: 'start it again, then try once more' });
     }
   }
 
@@ -165,20 +175,24 @@ export class Runtime {
     this.#runDeadlines.set(runId, this.#alarm.set(now.uptimeMs + leftMs, ring));
   }
 
-  /** Throws `invalid` for a key or a requester that is no identifier. */
+  /** Throws `invalid` for arguments of the wrong form, `unavailable` once this runtime ends. */
   async start(request: StartRequest): Promise<StartOutcome> {
-    checkIdentifiers({ requestedBy: request.requestedBy, idempotencyKey: request.idempotencyKey });
+    const { packageName, workflowId, idempotencyKey, requestedBy } = request;
+    checkArguments({ packageName, workflowId, idempotencyKey, requestedBy });
+    this.#refuseWhileClosing();
     return this.#store.submit(operation(start, { projectId: localProjectId, ...request }));
   }
 
   /** `plan` comes from outside: throws `invalid` with every mistake before anything is read. */
   async admit(request: { readonly plan: unknown; readonly requestedBy: string }): Promise<AdmitOutcome> {
     const plan = normalizePlan(request.plan);
-    checkIdentifiers({ requestedBy: request.requestedBy });
+    checkArguments({ requestedBy: request.requestedBy });
+    this.#refuseWhileClosing();
     return this.#store.submit(operation(admit, { plan, requestedBy: request.requestedBy }));
   }
 
-  changeLifecycle(input: Omit<LifecycleInput, 'projectId'>): Promise<LifecycleOutcome> {
+  async changeLifecycle(input: Omit<LifecycleInput, 'projectId'>): Promise<LifecycleOutcome> {
+    checkArguments({ packageName: input.packageName });
     return this.#store.submit(operation(changeLifecycle, { projectId: localProjectId, ...input }));
   }
 
@@ -187,7 +201,7 @@ export class Runtime {
     readonly reason: string;
     readonly requestedBy: string;
   }): Promise<QuarantineOutcome> {
-    checkIdentifiers({ requestedBy: input.requestedBy });
+    checkArguments(input);
     return this.#store.submit(operation(quarantine, { projectId: localProjectId, ...input }));
   }
 
@@ -201,7 +215,7 @@ export class Runtime {
     readonly reason?: 'user' | 'timeout';
   }): Promise<CancelOutcome> {
     const { runId, requestedBy, reason = 'user' } = input;
-    checkIdentifiers({ requestedBy });
+    checkArguments({ runId, requestedBy });
     if (!this.#options.drives) {
       await recoverRun({ ...this.#options, attempts: this.attempts }, runId);
     }
@@ -233,6 +247,7 @@ export class Runtime {
     readonly outcomes: readonly AdvanceOutcome[];
     readonly next: RunCursor | null;
   }> {
+    checkArguments({ limit });
     const page = await this.#store.read(read('candidates', { limit, after }));
     const outcomes: AdvanceOutcome[] = [];
     for (const runId of page.runIds) {
@@ -243,6 +258,7 @@ export class Runtime {
 
   /** The events of a run after a sequence number, and those to come, until it has ended. */
   async *follow(runId: string, after = 0): AsyncGenerator<RunEvent, void> {
+    checkArguments({ runId, after });
     let last = after;
     for (;;) {
       // Asked for before reading, so that a commit in between is not missed.
@@ -320,15 +336,34 @@ export class Runtime {
       cancelDeadline();
     }
     if (onStop === 'stop') {
-      this.attempts.requestShutdown();
-      while (this.attempts.count > 0) {
-        await this.#nextCommit();
-      }
+      await this.#stopAttempts();
     }
+    const left = onStop === 'stop' ? this.attempts.count : 0;
     this.attempts.close();
     this.#options.tidy();
     await this.#store.close();
     this.#state = 'closed';
     this.#committed?.resolve();
+    if (left > 0) {
+      throw new EdgeError('unavailable', `${left} attempts did not end, or their end could not be recorded, in time`, {
+        hint: 'look at `doctor`; what is known of them is kept for the next start',
+      });
+    }
+  }
+
+  /** Stops everything and waits for the ends, but not for ever: a handler may ignore its abort, a disk may be full. */
+  async #stopAttempts(): Promise<void> {
+    const isLate = Promise.withResolvers<void>();
+    const lateMs = this.#options.stopGraceMsMax + limits.killEscalationMs;
+    const cancelAlarm = this.#alarm.set(this.#clock.observe().uptimeMs + lateMs, isLate.resolve);
+    let isOver = false;
+    void isLate.promise.then(() => {
+      isOver = true;
+    });
+    this.attempts.requestShutdown();
+    while (this.attempts.count > 0 && !isOver) {
+      await Promise.race([this.#nextCommit(), isLate.promise]);
+    }
+    cancelAlarm();
   }
 }

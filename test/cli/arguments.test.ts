@@ -1,6 +1,7 @@
 import t from 'tap';
 import { parseArguments } from '../../src/cli/arguments.ts';
 import { commands } from '../../src/cli/commands.ts';
+import { helpText } from '../../src/cli/help.ts';
 import { globalOptions, type OptionName, optionTable } from '../../src/cli/options.ts';
 
 const nothing = () => null;
@@ -85,11 +86,59 @@ t.test('what must hold between arguments and options is checked with the rest', 
 });
 
 t.test('help is given whatever else is wrong, of a command where one was named', async (t) => {
-  t.match(parse('runs logs --tail many --help'), { kind: 'help', command: { words: ['runs', 'logs'] } });
-  t.match(parse('-h'), { kind: 'help', command: null });
-  t.match(parse('nonsense --help'), { kind: 'help', command: null });
+  const all = { kind: 'help', topic: { kind: 'all' } };
+  const logs = { kind: 'help', topic: { kind: 'command', command: { words: ['runs', 'logs'] } } };
+  t.match(parse('runs logs --tail many --help'), logs);
+  t.match(parse('-h'), all);
+  t.match(parse('nonsense --help'), all);
+  t.match(parse('runs nonsense --help'), { kind: 'help', topic: { kind: 'group', word: 'runs' } });
   t.match(parse('--version --json'), { kind: 'version', options: { json: true } });
   t.match(parse(''), { kind: 'nothing' });
+});
+
+t.test('help as a word is given of what follows it, and says where that is nothing', async (t) => {
+  t.match(parse('help'), { kind: 'help', topic: { kind: 'all' } });
+  t.match(parse('help run'), { kind: 'help', topic: { kind: 'command', command: { words: ['run'] } } });
+  t.match(parse('help runs logs'), { kind: 'help', topic: { kind: 'command', command: { words: ['runs', 'logs'] } } });
+  t.match(parse('help runs'), { kind: 'help', topic: { kind: 'group', word: 'runs' } });
+  t.same(mistakesOf('help rnu'), ['rnu is no command; did you mean run?']);
+  t.same(mistakesOf('help runs lgos'), ['runs has no lgos; did you mean logs?']);
+});
+
+t.test('help shows what a command cannot do without, and of a group its commands alone', async (t) => {
+  const textOf = (line: string) => {
+    const parsed = parse(line);
+    return parsed.kind === 'help' ? helpText(parsed.topic, 'qinglong-edge').join('\n') : '';
+  };
+  t.match(textOf('help package quarantine'), /^usage: qinglong-edge package quarantine NAME --reason TEXT\n/);
+  t.match(textOf('help package disable'), /^usage: qinglong-edge package disable NAME \[--reason TEXT\]\n/);
+  t.match(textOf('help'), /^ {2}package quarantine NAME --reason TEXT {2}forbid /m);
+  const runs = textOf('runs --help');
+  t.match(runs, /^usage: qinglong-edge runs COMMAND /);
+  const listed = commands.filter(({ words }) => new RegExp(`^ {2}${words.join(' ')} `, 'm').test(runs));
+  t.same(
+    listed,
+    commands.filter(({ words }) => words[0] === 'runs'),
+  );
+});
+
+t.test('what is told of input is bounded, however long it is', async (t) => {
+  const long = 'x'.repeat(5_000);
+  for (const line of [
+    `package show ${long}`,
+    `runs show ${long}`,
+    `serve ${long}`,
+    `--${long}`,
+    long,
+    `runs ${long}`,
+  ]) {
+    t.ok(mistakesOf(line).join('').length < 200, line.slice(0, 20));
+  }
+});
+
+t.test('a short form stands for its option', async (t) => {
+  t.match(commandOf('runs events 01a -v'), { options: { verbose: true } });
+  t.same(mistakesOf('runs list -v'), ['--verbose does not belong to runs list']);
 });
 
 t.test('every option belongs to a command or to all of them, and every command has its own words', async (t) => {

@@ -1,7 +1,8 @@
 import t from 'tap';
 import { describeEvent } from '../../src/cli/event-line.ts';
 import { lineWidth, paintLine } from '../../src/cli/line.ts';
-import { failedSteps, failureLine, nextSteps, resultLine } from '../../src/cli/result.ts';
+import { failedSteps, failureLine, nextSteps, outputHint, resultLine } from '../../src/cli/result.ts';
+import { hintRunId } from '../../src/cli/run-id.ts';
 import { createPaint } from '../../src/cli/terminal.ts';
 import { draft } from '../../src/core/events.ts';
 import { evolve } from '../../src/core/evolve.ts';
@@ -88,8 +89,27 @@ t.test('the result counts the steps where they did not all succeed, and says wha
   );
   t.same(nextSteps(inspection, 'qinglong-edge'), [
     'its output: qinglong-edge runs logs run-1 a',
-    'all of it:  qinglong-edge runs show run-1',
+    'everything: qinglong-edge runs show run-1',
   ]);
+});
+
+t.test('output is offered only where there is some', async (t) => {
+  const story = storyOf({ a: [] });
+  begin(story, 'a');
+  fail(story, 'a', {
+    exitCode: null,
+    outputBytes: null,
+    errorCode: 'not_found',
+    errorSummary: 'there is no such command',
+  });
+  append(story, draft('workflow.failed', { errorCode: 'workflow_step_failed', errorSummary: 'step a failed' }));
+  t.equal(outputHint(inspect(story), 'q'), null);
+  t.same(nextSteps(inspect(story), 'q'), ['everything: q runs show run-1']);
+});
+
+t.test('in what to do next an id is shortened to its milliseconds', async (t) => {
+  t.equal(hintRunId('01a22d40-9156-7001-8fe5-da44f894340d'), '01a22d40-9156');
+  t.equal(hintRunId('run-1'), 'run-1');
 });
 
 t.test('a run that succeeded is one short line and needs nothing next', async (t) => {

@@ -1,9 +1,33 @@
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
-import { ask, call, createSite, newestRun, printed, type Running, start, waits, writeSteps } from './program.ts';
+import { ask, call, createSite, newestRun, printed, selfOf, start, waits, writeSteps } from './program.ts';
 
-t.test('serve says when it is ready, refuses a second one by name, and ends with 0', async (t) => {
+t.test('C045 a second serve is refused by name, and starts once the first was killed with SIGKILL', async (t) => {
+  const site = createSite(t);
+  const first = start(t, site, ['serve']);
+  await printed(first, 'serves');
+  const second = await call(t, site, 'serve');
+  t.equal(second.code, 4);
+  const { pid } = first.process;
+  t.match(
+    second.err,
+    new RegExp(`^qinglong-edge: busy: .*process ${pid} \\(serve\\) since \\d{4}-\\d\\d-\\d\\d \\S{8}; `),
+  );
+  t.match(
+    second.err,
+    `other commands go through it by themselves; to hold the directory here, end it first: kill ${pid}\n`,
+  );
+  first.process.kill('SIGKILL');
+  await first.ended;
+  const third = start(t, site, ['serve']);
+  await printed(third, 'serves');
+  t.match(third.stdout(), `(process ${third.process.pid}) serves ${site.data} `);
+  third.process.kill('SIGTERM');
+  t.equal((await third.ended).code, 0);
+});
+
+t.test('serve says when it is ready, and ends with 0', async (t) => {
   const site = createSite(t);
   const serving = start(t, site, ['serve']);
   await printed(serving, 'serves');
@@ -11,9 +35,6 @@ t.test('serve says when it is ready, refuses a second one by name, and ends with
     serving.stdout(),
     `(process ${serving.process.pid}) serves ${site.data} (edge, delete-extra); socket ${site.run}/sock`,
   );
-  const second = await call(t, site, 'serve');
-  t.equal(second.code, 4);
-  t.match(second.err, new RegExp(`^qinglong-edge: busy: .*process ${serving.process.pid} \\(serve\\) since `));
   serving.process.kill('SIGTERM');
   const { code, err } = await serving.ended;
   t.same([code, err], [0, '']);
@@ -45,11 +66,27 @@ t.test('run beside a serve is carried on by it, and ends as its run does', async
   const { code, out, err } = await call(t, site, 'run', writeSteps(site, 'demo', { a: { shell: 'echo bad; exit 3' } }));
   t.equal(code, 1);
   t.match(err, `carried on by process ${serving.process.pid} (serve)`);
+  t.match(err, `\noutput is kept of failed steps only; while one runs: ${selfOf(site)} runs logs `);
   t.match(out, /\| bad\n/, 'what was kept of a failure');
   const running = start(t, site, ['run', writeSteps(site, 'other', { a: { shell: waits } })]);
   await printed(running, 'running (attempt 1)');
   running.process.kill('SIGINT');
   t.equal((await running.ended).code, 130);
+});
+
+t.test('serve says which runs end otherwise than they should, and with --verbose all', async (t) => {
+  for (const isVerbose of [false, true]) {
+    const site = createSite(t);
+    const serving = start(t, site, ['serve', ...(isVerbose ? ['-v'] : [])]);
+    await printed(serving, 'serves');
+    await call(t, site, 'run', writeSteps(site, 'good', { a: { shell: 'true' } }));
+    await call(t, site, 'run', writeSteps(site, 'bad', { a: { shell: 'exit 3' } }));
+    await printed(serving, '(bad/main)');
+    serving.process.kill('SIGTERM');
+    const { err } = await serving.ended;
+    t.match(err, /^\d{4}-\d\d-\d\d \S{8} run \S+ \(bad\/main\) failed: .+; see `.+ runs show \S+`$/m);
+    t.equal(/run \S+ \(good\/main\) succeeded$/m.test(err), isVerbose, err);
+  }
 });
 
 t.test('a foreground run is reached by other commands, and by a second run', async (t) => {
@@ -65,23 +102,33 @@ t.test('a foreground run is reached by other commands, and by a second run', asy
   t.equal((await first.ended).code, 130);
 });
 
-t.test('a serve killed with SIGKILL leaves the directory free, and the next one takes its runs over', async (t) => {
-  const site = createSite(t);
-  const gate = join(site.root, 'gate');
-  const wait = 'i=0; while [ ! -e "$GATE" ] && [ $i -lt 300 ]; do sleep 0.1; i=$((i + 1)); done';
-  const shell = `echo here; ${wait}; test -e "$GATE"`;
-  const directory = writeSteps(site, 'demo', { a: { shell, more: `env: { GATE: ${gate} }` } });
-  const running: Running = start(t, site, ['run', directory]);
-  await printed(running, 'running (attempt 1)');
-  running.process.kill('SIGKILL');
-  await running.ended;
-  const serving = start(t, site, ['serve', '--until-idle']);
-  await printed(serving, 'serves');
-  writeFileSync(gate, '');
-  t.equal((await serving.ended).code, 0);
-  const { run, steps } = await newestRun(t, site);
-  t.equal(run.status, 'succeeded');
-  t.equal(steps[0]?.attemptCount, 1);
+t.test('C040 the command of a holder killed with SIGKILL is taken over, and its true end is recorded', async (t) => {
+  const wait = 'i=0; while [ ! -e "$ROOT/gate" ] && [ $i -lt 300 ]; do sleep 0.1; i=$((i + 1)); done';
+  for (const [exitCode, status] of [
+    [0, 'succeeded'],
+    [7, 'failed'],
+  ] as const) {
+    const site = createSite(t);
+    const shell = `echo begin >>"$ROOT/trace"; ${wait}; echo end >>"$ROOT/trace"; exit ${exitCode}`;
+    const directory = writeSteps(site, 'demo', { a: { shell, more: `env: { ROOT: ${site.root} }` } });
+    await call(t, site, 'package', 'install', directory);
+    const first = start(t, site, ['serve']);
+    await printed(first, 'serves');
+    const { runId } = await ask<{ runId: string }>(t, site, 'workflow', 'start', 'demo/main');
+    const following = start(t, site, ['runs', 'events', runId, '--follow']);
+    await printed(following, 'attempt.started');
+    first.process.kill('SIGKILL');
+    await first.ended;
+    const second = start(t, site, ['serve', '--until-idle']);
+    await printed(second, 'serves');
+    writeFileSync(join(site.root, 'gate'), '');
+    t.equal((await second.ended).code, 0);
+    const { run, steps } = await newestRun(t, site);
+    t.match(steps[0], { attemptCount: 1, attempts: [{ exitCode, status }] });
+    t.equal(run.status, status);
+    t.equal(readFileSync(join(site.root, 'trace'), 'utf8'), 'begin\nend\n', 'it ran once, to its end');
+    t.equal((await following.ended).code, 0);
+  }
 });
 
 t.test('without a holder, cancelling ends what still runs before it answers', async (t) => {

@@ -33,6 +33,13 @@ t.test('a mistake is told with as much of its place as is known', async (t) => {
   t.equal(mistakeLine({ file: null, path: 'a.b', line: 3, rule: 'is missing' }), 'a.b is missing');
 });
 
+t.test('a name that is too long is not repeated whole with every mistake below it', async (t) => {
+  const name = 'y'.repeat(150);
+  const line = mistakeLine({ file: 'f', path: `workflows.${name}.steps.a`, line: 9, rule: `needs ${name}` });
+  const cut = `${'y'.repeat(40)}... (150 characters)`;
+  t.equal(line, `f:9: workflows.${cut}.steps.a needs ${cut}`);
+});
+
 t.test('what is no operating error is a defect, whatever was thrown', async (t) => {
   for (const thrown of [new InvariantError('broken'), new TypeError('x is undefined'), 'text', null]) {
     const { code, exitCode, hint } = failureOf(thrown);
@@ -52,13 +59,13 @@ t.test('JSON has nothing in it that a terminal would obey, and means the same', 
   t.same(JSON.parse(line), value);
 });
 
-function open(options: { readonly isJson: boolean }) {
+function open(options: { readonly isJson: boolean; readonly locale?: string }) {
   const [stdout, stderr] = [new PassThrough(), new PassThrough()];
   const exits: number[] = [];
   const output = createOutput({
     stdout: stdout as OutputStream,
     stderr: stderr as OutputStream,
-    environment: () => null,
+    environment: (name) => (name === 'LANG' ? (options.locale ?? null) : null),
     isJson: options.isJson,
     exit: (code) => exits.push(code),
   });
@@ -71,6 +78,19 @@ t.test('with --json a failure is one JSON object on stderr', async (t) => {
   const expected = { error: { code: 'not-found', message: 'no run', hint: 'see `runs list`', mistakes: [] } };
   t.same(JSON.parse(String(stderr.read())), expected);
   t.equal(stdout.read(), null);
+});
+
+t.test('a locale without UTF-8 is given nothing that it cannot show; programs are given everything', async (t) => {
+  const { output, stdout, stderr } = open({ isJson: false, locale: 'C' });
+  output.print('线路 ok');
+  output.note('é');
+  t.same([String(stdout.read()), String(stderr.read())], ['???? ok\n', '?\n']);
+  output.printJson({ title: '线路' });
+  output.write('线路');
+  t.equal(String(stdout.read()), '{"title":"线路"}\n线路');
+  const json = open({ isJson: true, locale: 'C' });
+  json.output.fail(refusal('not-found', '线路', ''));
+  t.match(JSON.parse(String(json.stderr.read())), { error: { message: '线路' } });
 });
 
 t.test('a reader that goes away ends the command quietly, once', async (t) => {

@@ -1,6 +1,15 @@
 import fc from 'fast-check';
 import t from 'tap';
-import { cutToWidth, displayWidth, neutralize, neutralizeLines, padToWidth } from '../../src/cli/plain-text.ts';
+import {
+  asciiOnly,
+  cutInput,
+  cutToWidth,
+  displayWidth,
+  neutralize,
+  neutralizeLines,
+  padToWidth,
+  quoteInput,
+} from '../../src/cli/plain-text.ts';
 
 t.test('control characters and escape sequences are shown, never obeyed', async (t) => {
   t.equal(neutralize('a\x1b[2Jb\x07\x9b31m\u202ec'), 'a\\x1b[2Jb\\x07\\x9b31m\\u202ec');
@@ -44,6 +53,24 @@ t.test('what is cut says so and fits', async (t) => {
     }),
     { numRuns: 200 },
   );
+});
+
+t.test('what the locale cannot show becomes a mark for each cell, so that nothing moves', async (t) => {
+  t.equal(asciiOnly('ok 线路 é ✓ \x1b[1m'), 'ok ???? ? ? \x1b[1m');
+  fc.assert(
+    fc.property(fc.string({ unit: 'grapheme', maxLength: 30 }), (text) => {
+      t.match(asciiOnly(neutralize(text)), /^[\x20-\x7e]*$/);
+      t.equal(displayWidth(asciiOnly(neutralize(text))), displayWidth(neutralize(text)));
+    }),
+    { numRuns: 200 },
+  );
+});
+
+t.test('input is quoted whole where it may be a name, and cut where it is longer than any', async (t) => {
+  t.equal(quoteInput('Bad Name'), '"Bad Name"');
+  t.equal(cutInput('x'.repeat(64)), 'x'.repeat(64));
+  t.equal(cutInput('x'.repeat(300)), `${'x'.repeat(40)}... (300 characters)`);
+  t.equal(cutInput('青'.repeat(65)), `${'青'.repeat(40)}... (65 characters)`);
 });
 
 t.test('padding counts cells, not characters', async (t) => {

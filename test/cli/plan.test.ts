@@ -65,9 +65,24 @@ t.test('a changed plan is refused with every mistake, its place and its line', a
   const altered = await call(t, site, 'workflow', 'admit', file);
   t.equal(altered.code, 2);
   t.match(altered.err, 'planDigest is not the digest of this plan');
+});
+
+t.test('a file that is no plan is told in words, once', async (t) => {
+  const site = createSite(t);
+  await install(t, site);
+  const file = join(site.root, 'p.json');
   writeFileSync(file, '{');
-  t.equal((await call(t, site, 'workflow', 'admit', file)).code, 2);
-  t.equal((await call(t, site, 'workflow', 'admit', `${file}.no`)).code, 2);
+  const broken = await call(t, site, 'workflow', 'admit', file);
+  t.equal(broken.code, 2);
+  t.equal(broken.err.split('is no JSON').length, 2, broken.err);
+  t.match(await call(t, site, 'workflow', 'admit', `${file}.no`), {
+    code: 2,
+    err: `invalid: there is no file ${file}.no;`,
+  });
+  t.match(await call(t, site, 'workflow', 'admit', site.root), { code: 2, err: `${site.root} is a directory;` });
+  const out = join(site.root, 'none', 'p.json');
+  const planned = await call(t, site, 'workflow', 'plan', 'demo/main', '--out', out);
+  t.match(planned, { code: 4, err: `there is no directory ${site.root}/none;` });
 });
 
 t.test('a new plan after a quarantine is refused, and its maker is told before', async (t) => {

@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import type { Test } from 'tap';
 import type { RunInspection } from '../../src/runtime/inspection.ts';
 import { type Ended, type Running, type Site, writePackage } from '../product/product.ts';
@@ -13,7 +13,17 @@ export { createSite, type Ended, printed, type Running, type Site, writePackage 
 const compileCache = mkdtempSync(join(tmpdir(), 'qinglong-compiled-'));
 process.once('exit', () => rmSync(compileCache, { recursive: true, force: true }));
 
-const program = join(import.meta.dirname, '../../src/cli/main.ts');
+const program = resolve(import.meta.dirname, '../../src/cli/main.ts');
+
+/** How the program names itself, as it is called here. */
+export function nameOf(): string {
+  return `${process.execPath} ${program}`;
+}
+
+/** How what a command says to do next begins. */
+export function selfOf(site: Site): string {
+  return `${nameOf()} --data ${site.data}`;
+}
 
 /** Starts the command line; a process that outlives its test is killed. */
 export function start(t: Test, site: Site, args: readonly string[], input: string | null = null): Running {

@@ -23,6 +23,48 @@ t.test('a run is shown with its tree, its attempts and why it failed', async (t)
   t.match(out, /^b +2 +failed .* 7 +3 B +exit code 7$/m);
 });
 
+t.test('attempts are shown in the order in which they started', async (t) => {
+  const site = createSite(t);
+  const gate = (name: string) =>
+    `i=0; while [ ! -e ${site.root}/${name} ] && [ $i -lt 300 ]; do sleep 0.1; i=$((i + 1)); done`;
+  const steps = {
+    // Its second attempt starts after the only one of b has begun.
+    a: { shell: `${gate('b')}; exit 1`, more: 'retry: { limit: 1, backoff: 10ms }' },
+    b: { shell: `touch ${site.root}/b` },
+  };
+  await call(t, site, '--profile', 'standalone', 'run', writeSteps(site, 'demo', steps));
+  const { run } = await newestRun(t, site);
+  const { out } = await call(t, site, 'runs', 'show', run.id);
+  t.same(
+    [...out.matchAll(/^([ab]) +(\d) +(?:failed|succeeded)/gm)].map(([, key, ordinal]) => `${key}${ordinal}`),
+    ['a1', 'b1', 'a2'],
+  );
+});
+
+t.test('a cancelled run is shown without being told to show it', async (t) => {
+  const site = createSite(t);
+  await call(t, site, 'package', 'install', writeSteps(site, 'demo', { a: { shell: 'true' } }));
+  const { runId } = await ask<{ runId: string }>(t, site, 'workflow', 'start', 'demo/main');
+  await call(t, site, 'runs', 'cancel', runId);
+  const { out } = await call(t, site, 'runs', 'show', runId);
+  t.match(out, /^status +cancelled$/m);
+  t.notMatch(out, 'runs show');
+});
+
+t.test('events say in a few words what happened, and all of it only when asked; nothing trails', async (t) => {
+  const site = createSite(t);
+  await call(t, site, 'run', writeSteps(site, 'demo', { a: { shell: 'echo no; exit 7', more: 'timeout: 1m' } }));
+  const { run } = await newestRun(t, site);
+  const brief = (await call(t, site, 'runs', 'events', run.id)).out;
+  t.match(brief, /^ {3}1 {2}\S+ \S+ {2}workflow\.admitted +demo\/main, generation 1, by \S+$/m);
+  t.match(brief, /attempt\.started +a {2}for 1m00s at most$/m);
+  t.match(brief, /attempt\.failed +a {2}exit code 7, 3 B of output$/m);
+  t.notMatch(brief, /[{}]|[ \t]$/m);
+  const whole = (await call(t, site, 'runs', 'events', run.id, '--verbose')).out;
+  t.match(whole, /attempt\.failed +a {2}\{"exitCode":7,"outputBytes":3,.*\}$/m);
+  t.notMatch(whole, /[ \t]$/m);
+});
+
 t.test('a beginning of an id is enough where it is one run, and says which there are otherwise', async (t) => {
   const site = createSite(t);
   const directory = writeSteps(site, 'demo', { a: { shell: 'true' } });

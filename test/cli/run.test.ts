@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import type { RunInspection } from '../../src/runtime/inspection.ts';
-import { ask, call, createSite, newestRun, printed, start, waits, writeSteps } from './program.ts';
+import { ask, call, createSite, newestRun, printed, selfOf, start, waits, writeSteps } from './program.ts';
 
 t.test('run shows one line an event, what each step wrote, and the result', async (t) => {
   const site = createSite(t);
@@ -31,10 +31,20 @@ t.test('a failed run ends with 1 and says why, what was written, and what to do 
   const { code, out } = await call(t, site, 'run', writeSteps(site, 'demo', steps));
   t.equal(code, 1);
   t.match(out, /\| doing\n +\| bad\n/);
-  t.match(out, /\nstep a failed: exit code 3\nfailed: demo\/main, 2 steps \(1 failed, 1 skipped\) in /);
-  const next = /its output: qinglong-edge --data (\S+) runs logs (\S+) a\n/.exec(out);
-  t.equal(next?.[1], site.data);
+  t.match(out, /\nfailed: demo\/main, 2 steps \(1 failed, 1 skipped\) in /);
+  t.equal(out.split('exit code 3').length, 2, 'why is told once');
+  const next = /its output: (.+) runs logs (\S+) a\n/.exec(out);
+  t.equal(next?.[1], selfOf(site));
+  t.match(next?.[2], /^[0-9a-f]{8}-[0-9a-f]{4}$/);
   t.equal((await call(t, site, 'runs', 'logs', next![2]!, 'a')).out, 'doing\nbad\n');
+});
+
+t.test('output that there is not is not offered', async (t) => {
+  const site = createSite(t);
+  const { code, out } = await call(t, site, 'run', writeSteps(site, 'demo', { a: { shell: 'exit 3' } }));
+  t.equal(code, 1);
+  t.notMatch(out, 'its output');
+  t.match(out, `everything: ${selfOf(site)} runs show `);
 });
 
 t.test('a run that times out ends with 124', async (t) => {
@@ -86,10 +96,29 @@ t.test('a second interrupt leaves the run, and whoever holds the directory next 
   running.process.kill('SIGINT');
   const { code, err } = await running.ended;
   t.equal(code, 130);
-  const runId = /run (\S+) goes on; look at it: qinglong-edge --data \S+ runs show/.exec(err)?.[1];
-  t.ok(runId, err);
+  t.match(err, /\nrun \S+ is being cancelled, but nobody holds the directory now: a command .* is not killed\n/);
+  t.match(err, `\ncarry it to its end: ${selfOf(site)} serve --until-idle\n`);
+  t.equal((await newestRun(t, site)).run.status, 'running');
   t.equal((await call(t, site, 'serve', '--until-idle')).code, 0);
   t.equal((await newestRun(t, site)).run.status, 'cancelled');
+});
+
+t.test('a run that ends says that others of its directory do not go on without it', async (t) => {
+  const site = createSite(t);
+  // With room for more than one command at a time.
+  const install = ['--profile', 'standalone', 'package', 'install'];
+  t.equal((await call(t, site, ...install, writeSteps(site, 'other', { a: { shell: waits } }))).code, 0);
+  const other = await ask<{ runId: string }>(t, site, 'workflow', 'start', 'other/main');
+  const directory = writeSteps(site, 'demo', { a: { shell: 'true' } });
+  const { code, err } = await call(t, site, 'run', directory);
+  t.equal(code, 0);
+  t.match(
+    err,
+    `\nother runs of this directory that are not finished: 1; carry on: ${selfOf(site)} serve --until-idle\n`,
+  );
+  t.equal((await call(t, site, 'run', directory, '--json')).err, '');
+  t.equal((await call(t, site, 'runs', 'cancel', other.runId)).code, 0);
+  t.equal((await call(t, site, 'run', directory)).err, '');
 });
 
 t.test('a long answer reaches its reader whole', async (t) => {

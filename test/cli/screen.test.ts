@@ -44,19 +44,32 @@ t.test('at the bottom of a terminal a block scrolls what is above it, and stays 
   t.same(terminal.lines(), ['c', '4', '5', '6']);
 });
 
-t.test('the cursor is hidden while a block stands, and given back with the block gone', async (t) => {
+t.test(
+  'the cursor is hidden while a block stands; at the end the block stays and the cursor is below it',
+  async (t) => {
+    const { terminal, screen } = openScreen({ columns: 20, rows: 6 });
+    screen.draw(linesOf('one', 'two'));
+    t.notOk(terminal.isCursorShown());
+    screen.clear();
+    t.same(terminal.lines(), []);
+    terminal.write('note\r\n');
+    screen.draw(linesOf('one', 'two'));
+    t.same(terminal.lines(), ['note', 'one', 'two']);
+    screen.close();
+    t.ok(terminal.isCursorShown());
+    screen.close();
+    terminal.write('after\r\n');
+    t.same(terminal.lines(), ['note', 'one', 'two', 'after']);
+  },
+);
+
+t.test('a block that was cleared leaves nothing at the end', async (t) => {
   const { terminal, screen } = openScreen({ columns: 20, rows: 6 });
   screen.draw(linesOf('one', 'two'));
-  t.notOk(terminal.isCursorShown());
   screen.clear();
-  t.same(terminal.lines(), []);
-  terminal.write('note\r\n');
-  screen.draw(linesOf('one', 'two'));
-  t.same(terminal.lines(), ['note', 'one', 'two']);
   screen.close();
-  t.same(terminal.lines(), ['note']);
-  t.ok(terminal.isCursorShown());
-  screen.close();
+  terminal.write('after\r\n');
+  t.same(terminal.lines(), ['after']);
 });
 
 t.test('a screen that never drew writes nothing at its end', async (t) => {

@@ -1,6 +1,6 @@
 // Runs at chosen moments, made of real events, for what is shown of them.
 import { type AdmissionEvidence, buildReceipt } from '../../src/core/admission.ts';
-import { draft } from '../../src/core/events.ts';
+import { type AttemptEndPayload, draft } from '../../src/core/events.ts';
 import type { RunAttempt } from '../../src/core/records.ts';
 import { inspectRun, type RunInspection } from '../../src/runtime/inspection.ts';
 import { endDraft } from '../core/run-driver.ts';
@@ -44,10 +44,10 @@ export function succeed(story: Story, stepKey: string): void {
   append(story, endDraft(lastAttempt(story, stepKey), 'succeeded', { exitCode: 0 }));
 }
 
-const failure = { exitCode: 3, errorCode: 'exit_code', errorSummary: 'exit code 3' } as const;
+const failure = { exitCode: 3, outputBytes: 12, errorCode: 'exit_code', errorSummary: 'exit code 3' } as const;
 
-export function fail(story: Story, stepKey: string): void {
-  const end = { ...failure, stepStatus: 'failed', stepResultCode: 'exit_code' } as const;
+export function fail(story: Story, stepKey: string, known: Partial<AttemptEndPayload> = failure): void {
+  const end = { ...known, stepStatus: 'failed', stepResultCode: 'exit_code' } as const;
   append(story, endDraft(lastAttempt(story, stepKey), 'failed', end));
 }
 

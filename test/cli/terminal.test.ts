@@ -24,6 +24,14 @@ t.test('the first locale variable that is set decides about UTF-8', async (t) =>
   t.notOk(describe({}).isUnicode);
 });
 
+t.test('only a locale that is set can say that nothing beyond ASCII is shown', async (t) => {
+  t.match(describe({ LANG: 'C' }), { isAsciiOnly: true, isUnicode: false });
+  t.match(describe({ LANG: 'de_DE.ISO-8859-1' }), { isAsciiOnly: true });
+  t.match(describe({ LANG: 'C.UTF-8' }), { isAsciiOnly: false, isUnicode: true });
+  // Most routers: musl takes everything for UTF-8, and a serial console may do with ASCII branches.
+  t.match(describe({}), { isAsciiOnly: false, isUnicode: false });
+});
+
 t.test('a terminal that does not tell its size is taken for 80 by 24', async (t) => {
   const terminal = describeTerminal({ isTty: true, columns: 0, rows: null, environment: () => null });
   t.match(terminal, { columns: 80, rows: 24 });

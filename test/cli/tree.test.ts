@@ -10,7 +10,12 @@ import { begin, fail, failForRetry, inspect, passMs, ready, skip, storyOf, succe
 
 const plain = createPaint({ hasColour: false });
 const glyphs = glyphsOf({ isUnicode: true });
-const none = { glyphs, lastLines: new Map<string, string>(), titles: new Map<string, string>() };
+const none = {
+  glyphs,
+  lastLines: new Map<string, string>(),
+  titles: new Map<string, string>(),
+  widthMax: null as number | null,
+};
 
 function show(inspection: RunInspection, nowMs: number, options: Partial<typeof none> = {}): readonly string[] {
   return treeRows(inspection, { nowMs, ...none, ...options }).map(({ line }) => paintLine(line, plain));
@@ -66,7 +71,7 @@ t.test('a title is shown until there is something better to say', async (t) => {
 
 t.test('the head names workflow, state, time and run', async (t) => {
   const story = storyOf({ a: [] });
-  const line = headLine(inspect(story), { nowMs: story.wallMs + 12_000 });
+  const line = headLine(inspect(story), { ...none, nowMs: story.wallMs + 12_000 });
   t.equal(paintLine(line, plain), 'net-watch/watch  running  12s  run run-1');
 });
 
@@ -109,6 +114,46 @@ t.test('a line that is too wide is cut with a mark, whatever its pieces', async 
       t.ok(lineWidth(fitLine(line, { widthMax, mark: '…' })) <= widthMax);
     }
   }
+});
+
+t.test('on a narrow terminal the names of steps are cut, never the words of their states', async (t) => {
+  const key = 'a-step-with-a-name-that-nobody-can-remember';
+  const story = storyOf({ [key]: [], short: [key] });
+  begin(story, key);
+  const now = { ...none, nowMs: story.wallMs + 2_500, widthMax: 39 };
+  const lines = treeRows(inspect(story), now).map(({ line }) =>
+    paintLine(fitLine(line, { widthMax: 39, mark: '…' }), plain),
+  );
+  t.same(lines, ['└─ ● a-step-with-a-na…  running    2.5s', '   └─ · short           waiting        ']);
+  const head = paintLine(
+    fitLine(headLine(inspect(story), { ...now, widthMax: 24 }), { widthMax: 24, mark: '…' }),
+    plain,
+  );
+  t.equal(head, 'net-watc…  running  2.5s');
+});
+
+t.test('on a narrow terminal the branches take half of the names at most', async (t) => {
+  const story = storyOf(chainOf(40));
+  const rows = treeRows(inspect(story), { ...none, nowMs: story.wallMs, widthMax: 39 });
+  for (const { line, step } of rows) {
+    const text = paintLine(line, plain);
+    t.ok(lineWidth(line) <= 39, text);
+    t.match(text, step.stepKey);
+    t.match(text, /(waiting|ready) *$/);
+  }
+});
+
+t.test('what would be only a mark behind the rest of a line is left out', async (t) => {
+  const story = storyOf({ a: [] });
+  begin(story, 'a');
+  fail(story, 'a');
+  const lastLines = new Map([[inspect(story).steps[0]!.stepRunId, 'a last line of some length']]);
+  const [row] = treeRows(inspect(story), { ...none, nowMs: story.wallMs, lastLines });
+  const whole = paintLine(row!.line, plain);
+  const fit = (widthMax: number) => paintLine(fitLine(row!.line, { widthMax, mark: '…' }), plain).trimEnd();
+  const upToReason = whole.indexOf('exit code 3') + 'exit code 3'.length;
+  t.equal(fit(upToReason + 4), whole.slice(0, upToReason));
+  t.equal(fit(upToReason + 8), `${whole.slice(0, upToReason)}  a las…`);
 });
 
 t.test('a tree taller than the terminal keeps what runs and failed, and counts the rest', async (t) => {

@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
-import { call, createSite, type Refused, start, writePackage, writeSteps } from './program.ts';
+import { call, createSite, nameOf, type Refused, selfOf, start, writePackage, writeSteps } from './program.ts';
 
 t.test('mistakes of a command line are told at once, and nothing is made', async (t) => {
   const site = createSite(t);
@@ -9,7 +9,7 @@ t.test('mistakes of a command line are told at once, and nothing is made', async
   t.equal(code, 2);
   t.equal(out, '');
   t.same(err.split('\n'), [
-    'qinglong-edge: invalid: the command line has 3 mistakes; see `qinglong-edge --help`',
+    `qinglong-edge: invalid: the command line has 3 mistakes; see \`${nameOf()} --help\``,
     '  runs has no lits; did you mean list?',
     '  --tali is no option',
     '  --profile must be one of edge, standalone',
@@ -77,6 +77,36 @@ workflows:
   t.equal((await call(t, site, 'run', directory, '--workflow', 'night')).code, 0);
 });
 
+t.test('a file in place of a package directory is told with the directory that is meant', async (t) => {
+  const site = createSite(t);
+  const file = join(writeSteps(site, 'demo', { a: { shell: 'true' } }), 'qinglong.yaml');
+  for (const command of [['package', 'check'], ['package', 'install'], ['run']]) {
+    const { code, err } = await call(t, site, ...command, file);
+    t.equal(code, 2, command.join(' '));
+    t.match(
+      err,
+      `${file} is a file, not the directory of a package; give the directory that it is in: ${site.root}/demo\n`,
+    );
+  }
+  t.notOk(existsSync(site.data));
+});
+
+t.test('a disabled package is refused with the command that enables it', async (t) => {
+  const site = createSite(t);
+  const directory = writeSteps(site, 'demo', { a: { shell: 'true' } });
+  await call(t, site, 'package', 'install', directory);
+  await call(t, site, 'package', 'disable', 'demo');
+  for (const command of [
+    ['workflow', 'start', 'demo/main'],
+    ['run', directory],
+  ]) {
+    const { code, err } = await call(t, site, ...command);
+    t.equal(code, 3);
+    t.match(err, `package demo is disabled; let it start again: ${selfOf(site)} package enable demo\n`);
+  }
+  t.match((await call(t, site, 'package', 'install', directory)).out, `: ${selfOf(site)} package enable demo\n`);
+});
+
 t.test('an answer that nobody reads to its end ends the command quietly', async (t) => {
   const site = createSite(t);
   const running = start(t, site, ['--help']);
@@ -89,7 +119,12 @@ t.test('help and version need no data directory', async (t) => {
   const site = createSite(t);
   const help = await call(t, site, 'runs', 'logs', '--help');
   t.equal(help.code, 0);
-  t.match(help.out, /^usage: qinglong-edge runs logs ID \[STEP\] \[--attempt N\] \[--tail N\] \[--raw\]\n/);
+  t.equal(help.out.split('\n')[0], `usage: ${nameOf()} runs logs ID [STEP] [--attempt N] [--tail N] [--raw]`);
+  t.equal((await call(t, site, 'help', 'runs', 'logs')).out, help.out);
+  t.match(await call(t, site, 'package', 'quarantine', 'demo'), {
+    code: 2,
+    err: `usage: ${nameOf()} package quarantine NAME --reason TEXT; `,
+  });
   const version = await call(t, site, '--version');
   t.match(version.out, /^qinglong-edge \d+\.\d+\.\d+ \(\d{4}-\d\d-\d\d\), Node\.js \S+, SQLite \S+\n$/);
   t.equal((await call(t, site)).code, 2, 'nothing at all is a mistake');

@@ -10,7 +10,7 @@ import { type Holder, readHolder } from './holder-lock.ts';
 import { checkIntegrity, type IntegrityReport } from './integrity.ts';
 import { openReadOnly, openWriter } from './open.ts';
 import { type StorageSettings, settleSettings } from './profile.ts';
-import { checkHistory, engineName, type Schema } from './readiness.ts';
+import { catalogDifferences, checkHistory, engineName, type Schema } from './readiness.ts';
 import { sqliteCode, sqliteCodes, statement, toEdgeError } from './statement.ts';
 
 export type Reader = {
@@ -48,7 +48,10 @@ export function openReaderWith(
       info: { ...settings, engine: engineName(db), capability: schema.capability },
       holder,
       read: (request) => readOnce(db, () => reads(request)),
-      checkIntegrity: () => checkIntegrity(db, { isAlone: holder === null }),
+      checkIntegrity: () => {
+        const { problems, isComplete } = checkIntegrity(db, { isAlone: holder === null });
+        return { problems: [...catalogDifferences(db, schema), ...problems], isComplete };
+      },
       close: () => db.close(),
     };
   } catch (error) {

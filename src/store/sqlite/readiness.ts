@@ -28,6 +28,7 @@ const differencesToldMax = 20;
 export function checkReadiness(db: DatabaseSync, schema: Schema, file: string): void {
   try {
     checkHistory(db, schema.migrations);
+    refuseNewer(db, schema.capability);
     refuseDifferences(file, [...sizeDifferences(db, file), ...catalogDifferences(db, schema)]);
     refuseDifferences(file, capabilityDifferences(db, schema.capability));
     checkWritable(db);
@@ -36,7 +37,7 @@ export function checkReadiness(db: DatabaseSync, schema: Schema, file: string): 
   }
 }
 
-/** Throws `unavailable` where migrations are pending or a foreign version is set, and what `pendingMigrations` throws. */
+/** Throws `unavailable` where migrations are pending or a foreign version is set; and what `pendingMigrations` throws. */
 export function checkHistory(db: DatabaseSync, migrations: readonly Migration[]): void {
   // This product counts no versions there; whoever set one knows something about the file that is not known here.
   const userVersion = readPragma(db, 'PRAGMA user_version');
@@ -49,6 +50,17 @@ export function checkHistory(db: DatabaseSync, migrations: readonly Migration[])
   if (pending.length > 0) {
     throw new EdgeError('unavailable', `the database is older than this program: it lacks ${pending.join(', ')}`, {
       hint: 'make a backup, then run `migrate`',
+    });
+  }
+}
+
+/** Old and new writers never mix: a newer capability may mean that what looks known here is not. */
+function refuseNewer(db: DatabaseSync, { name, version }: Capability): void {
+  const found = statement<Record<string, never>, Capability>(db, capabilitySql).all({});
+  const newer = found.find((capability) => capability.name === name && capability.version > version);
+  if (newer !== undefined) {
+    throw new EdgeError('unavailable', `the database has ${name} ${newer.version}, this program knows ${version}`, {
+      hint: 'use the newer version of this program that made it',
     });
   }
 }

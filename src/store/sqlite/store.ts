@@ -211,9 +211,9 @@ function settleJournal(db: DatabaseSync, paths: DataPaths, { durability }: Stora
   const isJournalThere = () => statOf(`${paths.database}-journal`) !== null;
   db.exec('BEGIN IMMEDIATE; ROLLBACK');
   if (isJournalThere()) {
-    // Of a process that died before it had synced its journal: the head is blank, so SQLite takes it for no journal and
-    // leaves it alone. The next commit uses it up; one is made here, so that what stays is known to be in the way. SQLite
-    // writes no page whose bytes stay the same, so a value goes up and down again.
+    // Of a process that died before it had synced its journal: the head is blank, so SQLite takes it for no journal
+    // and leaves it alone. The next commit uses it up; one is made here, so that what stays is known to be in the way.
+    // SQLite writes no page whose bytes stay the same, so a value goes up and down again.
     db.exec(useUpJournalSql);
   }
   if (isJournalThere()) {
