@@ -28,8 +28,12 @@ const differencesToldMax = 20;
 export function checkReadiness(db: DatabaseSync, schema: Schema, file: string): void {
   try {
     checkHistory(db, schema.migrations);
-    refuseNewer(db, schema.capability);
-    refuseDifferences(file, [...sizeDifferences(db, file), ...catalogDifferences(db, schema)]);
+    const differences = [...sizeDifferences(db, file), ...catalogDifferences(db, schema)];
+    // A newer database differs too, but is not damaged: it says so itself, where its table still can.
+    if (!differences.some((difference) => difference.startsWith('table Capabilities'))) {
+      refuseNewer(db, schema.capability);
+    }
+    refuseDifferences(file, differences);
     refuseDifferences(file, capabilityDifferences(db, schema.capability));
     checkWritable(db);
   } catch (error) {
@@ -37,7 +41,7 @@ export function checkReadiness(db: DatabaseSync, schema: Schema, file: string): 
   }
 }
 
-/** Throws `unavailable` where migrations are pending or a foreign version is set; and what `pendingMigrations` throws. */
+/** Throws `unavailable` where migrations are pending or a foreign version is set; what `pendingMigrations` does too. */
 export function checkHistory(db: DatabaseSync, migrations: readonly Migration[]): void {
   // This product counts no versions there; whoever set one knows something about the file that is not known here.
   const userVersion = readPragma(db, 'PRAGMA user_version');

@@ -87,6 +87,14 @@ t.test('C062: a database that says a user_version is refused, and nothing is wri
   t.match(error, { code: 'unavailable', message: /user_version 1/ });
 });
 
+t.test('a newer database is said to be newer, not damaged', async (t) => {
+  const file = makeDatabase(t);
+  const error = altered(file, (db) => {
+    db.exec('UPDATE Capabilities SET version = 43; CREATE TABLE Later (id INTEGER)');
+  });
+  t.match(error, { code: 'unavailable', message: /local-control-core 43/ });
+});
+
 t.test('every object of the catalog that is dropped is named', async (t) => {
   const file = makeDatabase(t);
   const objects = objectsOf(file);
