@@ -115,16 +115,26 @@ async function readDurability({ storage, data }: Context): Promise<string | null
   }
 }
 
-function checkDatabase({ info }: Reader): readonly Check[] {
-  const { profile, durability, engine, capability } = info;
+function checkSchema({ info, schemaProblems }: Reader): Check {
+  const { engine, capability } = info;
+  const problems = schemaProblems();
+  const facts = { capability, engine, problems };
+  return problems.length === 0
+    ? { name: 'schema', state: 'ok', text: `${capability.name} ${capability.version}`, facts }
+    : {
+        name: 'schema',
+        state: 'bad',
+        text: `is not as this program made it: ${problems.join('; ')}; restore a backup`,
+        facts,
+        exitCode: exitCodes.damaged,
+      };
+}
+
+function checkDatabase(reader: Reader): readonly Check[] {
+  const { profile, durability } = reader.info;
   const { text, isWhole } = durabilityTexts[durability] ?? { text: 'unknown', isWhole: false };
   return [
-    {
-      name: 'schema',
-      state: 'ok',
-      text: `${capability.name} ${capability.version}`,
-      facts: { capability, engine },
-    },
+    checkSchema(reader),
     {
       name: 'durability',
       state: isWhole ? 'ok' : 'warning',

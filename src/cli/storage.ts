@@ -19,6 +19,8 @@ export type Reader = {
   /** At the time of opening. */
   readonly holder: Holder | null;
   read<N extends ReadName>(request: ReadRequest<N>): Reads[N]['rows'];
+  /** What differs from the schema of this program; a store that has any is not opened. */
+  schemaProblems(): readonly string[];
   checkIntegrity(): IntegrityReport;
   close(): void;
 };

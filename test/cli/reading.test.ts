@@ -150,6 +150,20 @@ t.test('a run that was set aside is taken back only when it is sound', async (t)
   t.equal((await call(t, site, 'doctor')).code, 0);
 });
 
+t.test('a schema that someone changed is told by doctor and by verify, as serve would refuse it', async (t) => {
+  const site = createSite(t);
+  await call(t, site, 'run', writeSteps(site, 'demo', { a: { shell: 'true' } }));
+  const db = new DatabaseSync(join(site.data, 'qinglong.db'));
+  db.exec('CREATE TABLE Extra (id INTEGER)');
+  db.close();
+  t.match(await call(t, site, 'doctor'), {
+    code: 5,
+    out: /^schema +bad +is not as .* table Extra: not part of the schema/m,
+  });
+  t.match(await call(t, site, 'verify'), { code: 5, out: /table Extra/ });
+  t.equal((await call(t, site, 'serve', '--until-idle')).code, 5);
+});
+
 t.test('doctor looks at the machine without a directory, and at the directory with one', async (t) => {
   const site = createSite(t);
   const before = await call(t, site, 'doctor');

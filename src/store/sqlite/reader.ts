@@ -1,7 +1,7 @@
 // Reading beside any holder, or without one: for commands that only look. Takes no lock of ours and writes nothing;
 // each read is one short transaction, so that a writer waits for a few milliseconds at most.
 import type { DatabaseSync } from 'node:sqlite';
-import { EdgeError } from '../../core/errors.ts';
+import { EdgeError, isEdgeError } from '../../core/errors.ts';
 import type { ReadName, ReadRequest, Reads } from '../../protocol/reads.ts';
 import type { StoreInfo } from '../store.ts';
 import { type DataPaths, databaseState, findDataDirectory, readSettings, statOf } from './data-directory.ts';
@@ -19,7 +19,9 @@ export type Reader = {
   readonly holder: Holder | null;
   /** One consistent look. Waits up to 5 s for a commit of another process, then throws `busy`. */
   read<N extends ReadName>(request: ReadRequest<N>): Reads[N]['rows'];
-  /** See integrity.ts: table by table where a holder lives. */
+  /** What differs from the schema of this program, each as one line: a store would refuse to open. A millisecond. */
+  schemaProblems(): readonly string[];
+  /** See integrity.ts, and the schema: table by table where a holder lives. */
   checkIntegrity(): IntegrityReport;
   close(): void;
 };
@@ -44,13 +46,15 @@ export function openReaderWith(
     checkHistory(db, schema.migrations);
     const reads = parts.createReads(db);
     const holder = readHolder(paths);
+    const schemaProblems = () => catalogDifferences(db, schema);
     return {
       info: { ...settings, engine: engineName(db), capability: schema.capability },
       holder,
-      read: (request) => readOnce(db, () => reads(request)),
+      read: (request) => readOnce(db, { reading: () => reads(request), schemaProblems }),
+      schemaProblems,
       checkIntegrity: () => {
         const { problems, isComplete } = checkIntegrity(db, { isAlone: holder === null });
-        return { problems: [...catalogDifferences(db, schema), ...problems], isComplete };
+        return { problems: [...schemaProblems(), ...problems], isComplete };
       },
       close: () => db.close(),
     };
@@ -89,7 +93,9 @@ function openReadable(place: StorageSettings & { readonly path: string }): Datab
   }
 }
 
-function readOnce<T>(db: DatabaseSync, reading: () => T): T {
+type Reading<T> = { readonly reading: () => T; readonly schemaProblems: () => readonly string[] };
+
+function readOnce<T>(db: DatabaseSync, { reading, schemaProblems }: Reading<T>): T {
   try {
     db.exec('BEGIN');
     const rows = reading();
@@ -97,6 +103,17 @@ function readOnce<T>(db: DatabaseSync, reading: () => T): T {
     return rows;
   } catch (error) {
     rollbackQuietly(db);
-    throw toEdgeError(error, 'read the database');
+    throw explain(toEdgeError(error, 'read the database'), schemaProblems);
   }
+}
+
+/** A statement that does not fit the schema is a defect only where the schema is the one that it was written for. */
+function explain(error: unknown, schemaProblems: () => readonly string[]): unknown {
+  const problems = isEdgeError(error) && error.code === 'internal' ? schemaProblems() : [];
+  return problems.length === 0
+    ? error
+    : new EdgeError('damaged', `the schema of the database is not as this program made it: ${problems.join('; ')}`, {
+        cause: error,
+        hint: 'restore a backup',
+      });
 }

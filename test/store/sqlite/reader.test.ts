@@ -184,6 +184,17 @@ t.test('C064: reading waits for a process that is committing', async (t) => {
   t.equal(await child.line(), 'true');
 });
 
+t.test('a table that is not as it was made is damage, not a defect, and is named', async (t) => {
+  const data = t.testdir();
+  await makeStore(data);
+  const db = new DatabaseSync(path.join(data, 'qinglong.db'));
+  db.exec('ALTER TABLE Notes RENAME COLUMN id TO name');
+  db.close();
+  const reader = openReader(data);
+  t.throws(() => reader.read(hasNote('a')), { code: 'damaged', message: /table Notes: column id/ });
+  reader.close();
+});
+
 t.test('without the right to read, the error says so', async (t) => {
   const data = t.testdir();
   await makeStore(data);
