@@ -2,6 +2,7 @@
 import type { Run } from '../core/records.ts';
 import { buildInfo } from '../runtime/build-info.generated.ts';
 import type { Context, Input } from './command.ts';
+import { giveBackMemory } from './engine-settings.ts';
 import { exitCodes } from './failure.ts';
 import { neutralize } from './plain-text.ts';
 import { hintRunId } from './run-id.ts';
@@ -30,7 +31,13 @@ export async function serveCommand(context: Context, input: Input): Promise<numb
         log(describeEnd(run, context.self));
       }
     };
-    const holder = await openHolding(context, { command: 'serve', onOutput: null, log, onRunEnd });
+    const holder = await openHolding(context, {
+      command: 'serve',
+      onOutput: null,
+      log,
+      onRunEnd,
+      onQuiet: giveBackMemory,
+    });
     const { profile, durability } = holder.store.info;
     const facts = { data: context.data, profile, durability, socket: holder.socketPath, pid: process.pid };
     if (output.isJson) {

@@ -149,13 +149,16 @@ export async function openHolding(context: Context, options: HoldingOptions): Pr
 type HoldingOptions = Pick<SessionOptions, 'command' | 'onOutput' | 'log'> & {
   /** Told of each run that ends while this process holds the directory. */
   readonly onRunEnd?: RunEndListener;
+  /** See `EngineOptions`. */
+  readonly onQuiet?: () => void;
 };
 
 async function openHoldingOnce(context: Context, options: HoldingOptions): Promise<HoldingEngine> {
   const { openHolder } = await import('../http/holder.ts');
-  const { command, onOutput, log, onRunEnd } = options;
+  const { command, onOutput, log, onRunEnd, onQuiet } = options;
   return await openHolder({
     ...engineOptions(context, { onOutput, log }),
+    ...(onQuiet === undefined ? {} : { onQuiet }),
     drives: true,
     command,
     openStore: async (ports, identity) => {

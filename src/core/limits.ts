@@ -105,6 +105,9 @@ export const limits = {
   turnRetryMsMax: 5_000,
   // Between two tries, so that the loop is blocked a third of the time at most.
   turnRetryPauseMs: 100,
+  // After work, a process gives memory back once nothing has run for this long: one wake-up more, then none.
+  quietAfterMs: 1_000,
+
   // An end that the database did not take (full, busy) is offered again; rarely enough to cost nothing.
   redeliveryMs: 2_000,
 

@@ -42,6 +42,8 @@ export type EngineOptions = {
   readonly log: Log;
   /** Told the collected output of each attempt that ends in this process, before its directory goes. */
   readonly onOutput: OutputListener | null;
+  /** Called once after work, when nothing has run for a second: the moment to give memory back. */
+  readonly onQuiet?: () => void;
   /** How many attempts may run at the same time; the profile's number where it is null. */
   readonly concurrencyMax: number | null;
   /** `sh` by default; tests run the launcher under others. */
@@ -103,6 +105,7 @@ export async function openEngine(options: EngineOptions): Promise<Engine> {
       drives: options.drives,
       stopGraceMsMax,
       report: onEnd,
+      onQuiet: options.onQuiet ?? null,
       tidy: () => removeRunDirectory(runDirectory, { isOwn: options.runDirectory === null }),
       begin: (launch) => begin(launch, { executor, handlers, packages: directories.packages, base }),
       log: options.log,

@@ -35,6 +35,8 @@ export type RuntimeOptions = AttemptsOptions & {
   readonly drives: boolean;
   /** Takes the end of an attempt that recovery found over: see `RecoveryOptions`. */
   readonly report: (attemptId: string, end: AttemptEnd) => void;
+  /** Called once after work, when nothing has run for `quietAfterMs`. */
+  readonly onQuiet: (() => void) | null;
   /** Called at the end, when nothing is looked after any more and the directory is still held. */
   readonly tidy: () => void;
   /** Longest grace that a stop of the whole runtime leaves a command. */
@@ -59,6 +61,7 @@ export class Runtime {
   readonly #runDeadlines = new Map<string, CancelAlarm>();
   /** Woken at every commit; null while nobody waits. */
   #committed: PromiseWithResolvers<void> | null = null;
+  #cancelQuiet: CancelAlarm | null = null;
   #closed: Promise<void> | null = null;
   #state: 'new' | 'open' | 'closing' | 'closed' = 'new';
 
@@ -121,6 +124,22 @@ export class Runtime {
     }
     this.#committed?.resolve();
     this.#committed = null;
+    this.#noteWork();
+  }
+
+  /** One alarm at most, however much work there is; while attempts run, their ends come here again. */
+  #noteWork(): void {
+    const { onQuiet } = this.#options;
+    if (onQuiet === null || this.#cancelQuiet !== null || this.attempts.count > 0 || this.#state !== 'open') {
+      return;
+    }
+    const quietAtMs = this.#clock.observe().uptimeMs + limits.quietAfterMs;
+    this.#cancelQuiet = this.#alarm.set(quietAtMs, () => {
+      this.#cancelQuiet = null;
+      if (this.attempts.count === 0) {
+        onQuiet();
+      }
+    });
   }
 
   #noteEnd(runId: string, hasEnded: boolean): void {
@@ -331,6 +350,7 @@ export class Runtime {
 
   async #close(onStop: 'stop' | 'detach'): Promise<void> {
     this.#state = 'closing';
+    this.#cancelQuiet?.();
     this.attempts.pause();
     for (const cancelDeadline of this.#runDeadlines.values()) {
       cancelDeadline();
