@@ -40,13 +40,6 @@ export const resourceId = text({ accepts: isResourceId, rule: 'must be a name of
 export const packageName = text({ accepts: isPackageName, rule: 'must be a package name of 1 to 63 of a-z, 0-9, -' });
 export const digestText = text({ accepts: isDigest, rule: 'must be 64 lowercase hex digits' });
 
-export function boundedText(bytesMax: number): Reader<string> {
-  return text({
-    accepts: (value) => Buffer.byteLength(value) <= bytesMax,
-    rule: `must be text of at most ${bytesMax} bytes`,
-  });
-}
-
 export function integer(min: number, max: number): Reader<number> {
   return (value, place) =>
     typeof value === 'number' && Number.isSafeInteger(value) && value >= min && value <= max

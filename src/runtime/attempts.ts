@@ -107,9 +107,10 @@ export class Attempts {
     let free = this.#options.concurrencyMax - busy;
     let waitMs = Number.POSITIVE_INFINITY;
     let after: RunCursor | null = null;
-    do {
+    // Without a free slot nothing is looked for: the end of an attempt makes the next turn.
+    while (free > 0) {
       const page: StepPage = turn.read(read('readySteps', { limit: limits.pageMax, after }));
-      for (const step of free > 0 ? page.steps : []) {
+      for (const step of page.steps) {
         const begun = free > 0 ? this.#startStep(turn, step) : 'none';
         if (begun === 'started') {
           free -= 1;
@@ -117,8 +118,11 @@ export class Attempts {
           waitMs = Math.min(waitMs, begun.waitMs);
         }
       }
+      if (page.next === null) {
+        break;
+      }
       after = page.next;
-    } while (free > 0 && after !== null);
+    }
     this.#observe(turn);
     this.#setDueAlarm(waitMs);
   }
