@@ -108,8 +108,6 @@ t.test('text is well-formed text that its rule accepts', async (t) => {
   }
 });
 
-t.test('bounded text is bounded in UTF-8 bytes, not in characters', async (t) => {});
-
 t.test('one of a closed set is compared exactly', async (t) => {
   t.equal(normalize(oneOf(['a', 'b']), 'b', subject), 'b');
   for (const value of ['', 'A', 'a ', ['a'], null]) {
