@@ -299,6 +299,7 @@ function claim(world: World, event: EventOf<'attempt.claimed'>): void {
     signal: null,
     outputBytes: null,
     outputTruncated: null,
+    durationMs: null,
     errorCode: null,
     errorSummary: null,
   };
@@ -345,9 +346,15 @@ function endAttempt(world: World, event: EventOf<`attempt.${AttemptEnd}`>, statu
   demand(jointEnds.has(`${status}>${stepStatus}`), event, `an attempt ${status} does not leave its step ${stepStatus}`);
   demand(stepStatus !== 'ready' || !isCancelling(world), event, 'nothing becomes ready after a cancel intent');
   moveAttempt(attempt, event, status);
-  Object.assign(attempt, outcome, { finishedAtMs: event.createdAtMs });
+  const finishedAtMs = outcome.finishedAtMs ?? event.createdAtMs;
+  const sinceMs = attempt.startedAtMs ?? attempt.claimedAtMs;
+  demand(sinceMs <= finishedAtMs && finishedAtMs <= event.createdAtMs, event, 'the end lies between start and record');
+  Object.assign(attempt, outcome, { finishedAtMs });
   const errorSummary = stepStatus === 'ready' ? null : outcome.errorSummary;
   moveStep(world, step, event, { status: stepStatus, due: stepDue, resultCode: stepResultCode, errorSummary });
+  if (step.finishedAtMs !== null) {
+    step.finishedAtMs = finishedAtMs;
+  }
 }
 
 function endRun(world: World, event: EventOf<`workflow.${RunEnd}`>, status: RunEnd): void {

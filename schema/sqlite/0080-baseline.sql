@@ -53,6 +53,9 @@ CREATE TABLE RunIdentities (
   CHECK ((deadlineLengthMs IS NULL) = (deadlineStartMs IS NULL))
 ) STRICT;
 
+-- Few runs are retries; those that are not are in no index but that of their ids.
+CREATE INDEX Retries ON RunIdentities (retryOfRunId) WHERE retryOfRunId IS NOT NULL;
+
 -- The present state of a run (number 0) and of its steps (numbered from 1 in the order of their keys): exactly what
 -- folding the run's events yields, each row with its digest. Attempts have a table of their own.
 CREATE TABLE RunRecords (
@@ -197,9 +200,11 @@ CREATE TABLE PackageInstallations (
   materializedRevisionDigest BLOB NOT NULL CHECK (length(materializedRevisionDigest) = 32),
   version TEXT NOT NULL CHECK (octet_length(version) BETWEEN 1 AND 64), -- limits.versionBytesMax
   state TEXT NOT NULL CHECK (state IN ('staged', 'active', 'superseded', 'failed', 'removed')),
-  publisherKeyId TEXT CHECK (octet_length(publisherKeyId) BETWEEN 1 AND 128), -- limits.identifierBytesMax
+  publisherKeyId TEXT REFERENCES Publishers (keyId) ON DELETE RESTRICT,
+  signature BLOB CHECK (length(signature) = 64),
   installedAtMs INTEGER NOT NULL CHECK (installedAtMs BETWEEN 0 AND 9007199254740991),
-  UNIQUE (projectId, packageName, generation)
+  UNIQUE (projectId, packageName, generation),
+  CHECK ((signature IS NULL) = (publisherKeyId IS NULL))
 ) STRICT;
 
 CREATE TABLE PackageInstallationHeads (
@@ -213,6 +218,12 @@ CREATE TABLE PackageInstallationHeads (
 CREATE TABLE MaterializedRevisions (
   revisionDigest BLOB NOT NULL PRIMARY KEY CHECK (length(revisionDigest) = 32),
   revision TEXT NOT NULL CHECK (octet_length(revision) <= 4194304) -- limits.revisionBytesMax
+) STRICT;
+
+-- Every file of a package with its mode, size and digest, as JSON: what the lock digest is the digest of.
+CREATE TABLE PackageFiles (
+  lockDigest BLOB NOT NULL PRIMARY KEY CHECK (length(lockDigest) = 32),
+  files TEXT NOT NULL CHECK (octet_length(files) <= 8388608) -- limits.packageFilesBytesMax
 ) STRICT;
 
 -- The digest chain that alone makes workflows startable, and its one head.
@@ -269,16 +280,54 @@ CREATE TABLE PackageQuarantines (
   PRIMARY KEY (projectId, packageName, lockDigest, installationId)
 ) STRICT, WITHOUT ROWID;
 
+-- Keys that may sign packages. A revocation is this one fact: admission, start barriers and installs read it for
+-- everything that the key has signed, and nothing takes it back.
 CREATE TABLE Publishers (
   keyId TEXT NOT NULL PRIMARY KEY CHECK (octet_length(keyId) BETWEEN 1 AND 128), -- limits.identifierBytesMax
   publicKey BLOB NOT NULL CHECK (length(publicKey) = 32),
   addedAtMs INTEGER NOT NULL CHECK (addedAtMs BETWEEN 0 AND 9007199254740991),
-  revokedAtMs INTEGER CHECK (revokedAtMs BETWEEN 0 AND 9007199254740991)
+  revokedAtMs INTEGER CHECK (revokedAtMs BETWEEN 0 AND 9007199254740991),
+  revokeReason TEXT CHECK (octet_length(revokeReason) <= 2048), -- limits.errorSummaryBytesMax
+  CHECK ((revokeReason IS NULL) = (revokedAtMs IS NULL))
+) STRICT, WITHOUT ROWID;
+
+-- What this device gives to the commands of a package of this name, through upgrades and uninstalling. A value may be a
+-- password: `salt`, drawn anew with each, hides it in the digest that an attempt carries.
+CREATE TABLE PackageSettings (
+  projectId TEXT NOT NULL CHECK (octet_length(projectId) BETWEEN 1 AND 128), -- limits.identifierBytesMax
+  packageName TEXT NOT NULL CHECK (octet_length(packageName) BETWEEN 1 AND 63), -- limits.packageNameBytesMax
+  name TEXT NOT NULL CHECK (octet_length(name) BETWEEN 1 AND 63), -- limits.settingNameBytesMax
+  value TEXT NOT NULL CHECK (octet_length(value) <= 131071), -- limits.argumentBytesMax
+  salt BLOB NOT NULL CHECK (length(salt) = 16), -- limits.settingSaltBytes
+  updatedAtMs INTEGER NOT NULL CHECK (updatedAtMs BETWEEN 0 AND 9007199254740991),
+  PRIMARY KEY (projectId, packageName, name)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TRIGGER MaterializedRevisionsNeverChange BEFORE UPDATE ON MaterializedRevisions
 BEGIN
   SELECT RAISE(ABORT, 'MaterializedRevisions never change');
+END;
+
+CREATE TRIGGER PackageFilesNeverChange BEFORE UPDATE ON PackageFiles
+BEGIN
+  SELECT RAISE(ABORT, 'PackageFiles never change');
+END;
+
+CREATE TRIGGER PackageFilesStay BEFORE DELETE ON PackageFiles WHEN NOT EXISTS (SELECT 1 FROM RetentionGate)
+BEGIN
+  SELECT RAISE(ABORT, 'PackageFiles stay');
+END;
+
+CREATE TRIGGER PublishersChangeOnce BEFORE UPDATE ON Publishers
+WHEN old.revokedAtMs IS NOT NULL OR new.keyId <> old.keyId OR new.publicKey <> old.publicKey
+  OR new.addedAtMs <> old.addedAtMs
+BEGIN
+  SELECT RAISE(ABORT, 'Publishers change once, when they are revoked');
+END;
+
+CREATE TRIGGER PublishersStay BEFORE DELETE ON Publishers
+BEGIN
+  SELECT RAISE(ABORT, 'Publishers stay');
 END;
 
 CREATE TRIGGER MaterializedRevisionsStay BEFORE DELETE ON MaterializedRevisions

@@ -27,6 +27,7 @@ CREATE TABLE RunAttempts (
   signal TEXT CHECK (octet_length(signal) BETWEEN 1 AND 128), -- limits.identifierBytesMax
   outputBytes INTEGER CHECK (outputBytes BETWEEN 0 AND 9007199254740991),
   outputTruncated INTEGER CHECK (outputTruncated IN (0, 1)),
+  durationMs INTEGER CHECK (durationMs BETWEEN 0 AND 9007199254740991),
   errorCode TEXT CHECK (octet_length(errorCode) BETWEEN 1 AND 128), -- limits.identifierBytesMax
   errorSummary TEXT CHECK (octet_length(errorSummary) <= 2048), -- limits.errorSummaryBytesMax
   digest BLOB NOT NULL CHECK (length(digest) = 32),

@@ -61,6 +61,8 @@ function endClaimed(step: StepRun, attempt: RunAttempt, isTimeout: boolean): Eve
     signal: null,
     outputBytes: null,
     outputTruncated: null,
+    finishedAtMs: null,
+    durationMs: null,
     errorCode: startWithdrawn,
     errorSummary: null,
     stepResultCode: startWithdrawn,

@@ -22,12 +22,17 @@ export type AttemptFacts =
       readonly signal: string | null;
       readonly outputBytes: number | null;
       readonly outputTruncated: boolean | null;
+      /** Wall time of the command's end, and how long it ran by the monotonic clock. */
+      readonly finishedAtMs: number | null;
+      readonly durationMs: number | null;
       readonly note: string | null;
     }
   /** An in-process handler: it has no exit code, only success or the text of what it threw. */
   | { readonly kind: 'returned'; readonly errorSummary: string | null }
   | { readonly kind: 'spawn-failed'; readonly errorCode: string; readonly errorSummary: string }
   | { readonly kind: 'withdrawn' }
+  /** Nothing was started, for want of something that the next try may find: space, a process, a file. */
+  | { readonly kind: 'unstarted'; readonly errorSummary: string }
   | { readonly kind: 'lost'; readonly errorSummary: string | null };
 
 export type CompletionInput = {
@@ -48,6 +53,8 @@ const nothingKnown: Known = {
   signal: null,
   outputBytes: null,
   outputTruncated: null,
+  finishedAtMs: null,
+  durationMs: null,
   errorCode: null,
   errorSummary: null,
 };
@@ -56,7 +63,7 @@ const nothingKnown: Known = {
 export function decideCompletion(input: CompletionInput): readonly EventDraft[] {
   const { run, attempt, facts } = input;
   assert(!isTerminalAttempt(attempt.status), 'an attempt ends once');
-  const isUnstarted = facts.kind === 'withdrawn' || attempt.status === 'claimed';
+  const isUnstarted = facts.kind === 'withdrawn' || facts.kind === 'unstarted' || attempt.status === 'claimed';
   if (run.cancelRequestedAtMs !== null && attempt.stopReason !== 'timeout') {
     return endByCancel(input, isUnstarted ? startWithdrawn : 'cancelled');
   }
@@ -64,7 +71,7 @@ export function decideCompletion(input: CompletionInput): readonly EventDraft[] 
     const known = {
       ...nothingKnown,
       errorCode: startWithdrawn,
-      errorSummary: 'its start was taken back; no command ran',
+      errorSummary: summarize('no command ran', input),
     };
     if (attempt.stopReason === 'timeout') {
       return [
@@ -81,9 +88,9 @@ export function decideCompletion(input: CompletionInput): readonly EventDraft[] 
   }
   if (attempt.stopReason === 'timeout') {
     const known = {
-      ...knownOf(facts),
+      ...knownOf(input),
       errorCode: 'task_timed_out',
-      errorSummary: summarize('stopped at its task timeout', facts),
+      errorSummary: summarize('stopped at its task timeout', input),
     };
     return endWithRetry(input, 'timed_out', known);
   }
@@ -91,9 +98,9 @@ export function decideCompletion(input: CompletionInput): readonly EventDraft[] 
     return endLost(input);
   }
   if (isSuccess(facts)) {
-    return [end(input, 'succeeded', knownOf(facts), { stepStatus: 'succeeded', stepResultCode: null, stepDue: null })];
+    return [end(input, 'succeeded', knownOf(input), { stepStatus: 'succeeded', stepResultCode: null, stepDue: null })];
   }
-  return endWithRetry(input, 'failed', knownOf(facts));
+  return endWithRetry(input, 'failed', knownOf(input));
 }
 
 function isSuccess(facts: AttemptFacts): boolean {
@@ -130,7 +137,7 @@ function endByCancel(input: CompletionInput, errorCode: string): readonly EventD
   const status = input.run.cancelReason === 'timeout' ? 'timed_out' : 'cancelled';
   const why =
     status === 'timed_out' ? 'stopped at the workflow timeout' : `stopped: run cancelled (${input.run.cancelReason})`;
-  const known = { ...knownOf(input.facts), errorCode, errorSummary: summarize(why, input.facts) };
+  const known = { ...knownOf(input), errorCode, errorSummary: summarize(why, input) };
   return [end(input, status, known, { stepStatus: status, stepResultCode: errorCode, stepDue: null })];
 }
 
@@ -146,10 +153,10 @@ function endWithRetry(input: CompletionInput, status: 'failed' | 'timed_out', kn
 
 /** The step passes through `lost`, so that its history says so, and leaves it in the same append. */
 function endLost(input: CompletionInput): readonly EventDraft[] {
-  const { facts, attempt, step } = input;
+  const { attempt, step } = input;
   const errorCode = attempt.stopReason === 'shutdown' ? 'shutdown' : 'lost';
   const why = errorCode === 'shutdown' ? 'stopped with the runtime' : 'nobody can say what became of its command';
-  const known = { ...knownOf(facts), errorCode, errorSummary: summarize(why, facts) };
+  const known = { ...knownOf(input), errorCode, errorSummary: summarize(why, input) };
   const lost = end(input, 'lost', known, { stepStatus: 'lost', stepResultCode: errorCode, stepDue: null });
   const retry = decide(input, 'lost', errorCode);
   const next =
@@ -170,30 +177,45 @@ function decide(input: CompletionInput, cause: RetryCause, resultCode: string) {
   return decideRetry({ cause, resultCode, attempts: input.attempts, policy: input.policy, now: input.now });
 }
 
-function knownOf(facts: AttemptFacts): Known {
+function knownOf(input: CompletionInput): Known {
+  const { facts } = input;
   switch (facts.kind) {
     case 'exited': {
-      const { exitCode, signal, outputBytes, outputTruncated, note } = facts;
+      const { exitCode, signal, outputBytes, outputTruncated, durationMs, note } = facts;
+      const finishedAtMs = facts.finishedAtMs === null ? null : placeEnd(facts.finishedAtMs, input);
       const errorCode = signal !== null ? 'signal' : exitCode === 0 ? null : 'exit_code';
       const what = signal !== null ? `ended by ${signal}` : exitCode === 0 ? null : `exit code ${exitCode}`;
       const errorSummary = bounded([what, note].filter((part) => part !== null).join('; ') || null);
-      return { exitCode, signal, outputBytes, outputTruncated, errorCode, errorSummary };
+      return { exitCode, signal, outputBytes, outputTruncated, finishedAtMs, durationMs, errorCode, errorSummary };
     }
     case 'spawn-failed':
       return { ...nothingKnown, errorCode: facts.errorCode, errorSummary: bounded(facts.errorSummary) };
     case 'returned': {
       const errorCode = facts.errorSummary === null ? null : 'handler_error';
-      return { ...nothingKnown, errorCode, errorSummary: bounded(facts.errorSummary) };
+      return { ...nothingKnown, durationMs: sinceStart(input), errorCode, errorSummary: bounded(facts.errorSummary) };
     }
     case 'lost':
+    case 'unstarted':
       return { ...nothingKnown, errorSummary: bounded(facts.errorSummary) };
     case 'withdrawn':
-      return nothingKnown;
+      return { ...nothingKnown, errorSummary: 'its start was taken back' };
   }
 }
 
-function summarize(why: string, facts: AttemptFacts): string {
-  const detail = knownOf(facts).errorSummary;
+/** Times within a run never go backwards: a wall clock that was set meanwhile cannot put an end before its start. */
+function placeEnd(finishedAtMs: number, { run, attempt, now }: CompletionInput): number {
+  const startedAtMs = attempt.startedAtMs ?? attempt.claimedAtMs;
+  return Math.max(startedAtMs, Math.min(finishedAtMs, Math.max(now.wallMs, run.updatedAtMs)));
+}
+
+/** A handler runs in this process: from its start barrier until now. */
+function sinceStart({ attempt, now }: CompletionInput): number | null {
+  const { deadline } = attempt;
+  return deadline?.bootId === now.bootId ? Math.max(0, now.uptimeMs - deadline.startUptimeMs) : null;
+}
+
+function summarize(why: string, input: CompletionInput): string {
+  const detail = knownOf(input).errorSummary;
   return cutText(detail === null ? why : `${why}; ${detail}`, limits.errorSummaryBytesMax);
 }
 

@@ -14,6 +14,8 @@ export const digestLabels = {
   lifecycleEvent: 'qinglong/package-lifecycle-event@v1',
   generation: 'qinglong/package-generation@v1',
   execution: 'qinglong/task-execution@v1',
+  packageSetting: 'qinglong/package-setting@v1',
+  publisherKeyId: 'qinglong/publisher-key-id@v1',
   eventId: 'qinglong/run-event-id@v1',
   mutationId: 'qinglong/step-run-mutation-id@v1',
   attemptId: 'qinglong/run-attempt-id@v1',

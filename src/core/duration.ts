@@ -25,3 +25,9 @@ export function parseSize(text: string): number | null {
   const match = sizePattern.exec(text);
   return match === null ? null : Number(match[1]) * unitBytes[match[2] as keyof typeof unitBytes];
 }
+
+/** The shortest text that `parseSize` reads back as exactly these bytes; a bare number of bytes where none is. */
+export function formatSize(bytes: number): string {
+  const unit = (['g', 'm', 'k'] as const).find((name) => bytes > 0 && bytes % unitBytes[name] === 0);
+  return unit === undefined ? String(bytes) : `${bytes / unitBytes[unit]}${unit}`;
+}

@@ -15,6 +15,10 @@ export type AttemptEndPayload = {
   readonly signal: string | null;
   readonly outputBytes: number | null;
   readonly outputTruncated: boolean | null;
+  /** When the command ended, which may be long before this event: a runtime was dead. Null: with the event. */
+  readonly finishedAtMs: number | null;
+  /** By the monotonic clock, whatever the wall clock did meanwhile. */
+  readonly durationMs: number | null;
   readonly errorCode: string | null;
   readonly errorSummary: string | null;
   readonly stepStatus: Extract<StepStatus, 'succeeded' | 'failed' | 'cancelled' | 'timed_out' | 'lost' | 'ready'>;
@@ -87,6 +91,8 @@ const attemptEndKeys = [
   'signal',
   'outputBytes',
   'outputTruncated',
+  'finishedAtMs',
+  'durationMs',
   'errorCode',
   'errorSummary',
   'stepStatus',

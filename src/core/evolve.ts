@@ -211,7 +211,7 @@ function moveStep(rows: RunRows, event: RunEvent, status: StepStatus, changes: P
     status,
     version,
     updatedAtMs: event.createdAtMs,
-    finishedAtMs: isTerminalStep(status) ? event.createdAtMs : null,
+    finishedAtMs: isTerminalStep(status) ? (changes.finishedAtMs ?? event.createdAtMs) : null,
     lastMutationId: deriveMutationId({ planId: rows.run.planId, stepRunId: step.id, version, status }),
   });
 }
@@ -244,6 +244,7 @@ function claimAttempt(rows: RunRows, event: EventOf<'attempt.claimed'>): RunAtte
     signal: null,
     outputBytes: null,
     outputTruncated: null,
+    durationMs: null,
     errorCode: null,
     errorSummary: null,
     claimedAtMs: event.createdAtMs,
@@ -286,14 +287,18 @@ type AttemptEndEvent = EventOf<
 function endAttempt(rows: RunRows, event: AttemptEndEvent, status: AttemptStatus): Changes {
   const { stepStatus, stepResultCode, stepDue, ...known } = event.payload;
   const isReady = stepStatus === 'ready';
+  const finishedAtMs = known.finishedAtMs ?? event.createdAtMs;
+  const { startedAtMs, claimedAtMs } = touchedAttempt(rows, event);
+  assert(finishedAtMs >= (startedAtMs ?? claimedAtMs), 'an attempt ends after its start');
+  assert(finishedAtMs <= event.createdAtMs, 'an end is recorded after it');
   const stepChanges = {
     due: stepDue,
     resultCode: stepResultCode,
     errorSummary: isReady ? null : known.errorSummary,
-    ...(isReady ? { readyAtMs: event.createdAtMs } : {}),
+    ...(isReady ? { readyAtMs: event.createdAtMs } : { finishedAtMs }),
   };
   return {
-    attempt: moveAttempt(rows, event, status, { ...known, finishedAtMs: event.createdAtMs }),
+    attempt: moveAttempt(rows, event, status, { ...known, finishedAtMs }),
     step: moveStep(rows, event, stepStatus, stepChanges),
   };
 }

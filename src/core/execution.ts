@@ -1,11 +1,21 @@
 // What an attempt will run: its environment, and the digest that binds an attempt to exactly this.
 import { digest, digestLabels } from './digest.ts';
+import { environmentToDigest, type PackageSetting } from './package-setting.ts';
 import type { MaterializedTask } from './revision.ts';
 
-/** Covers everything that decides what runs: arguments, environment, directory, limits, and the package's bytes. */
-export function executionDigestOf(task: MaterializedTask, lockDigest: string): string {
-  const { argv, env, cwd, timeoutMs, graceMs, nice, limits } = task;
-  return digest(digestLabels.execution, { argv, env, cwd, timeoutMs, graceMs, nice, limits, lockDigest });
+/**
+ * Covers everything that decides what runs: arguments, environment with this device's settings in it, directory, user,
+ * limits, and the package's bytes.
+ */
+export function executionDigestOf(options: {
+  readonly task: MaterializedTask;
+  readonly settings: readonly PackageSetting[];
+  readonly lockDigest: string;
+}): string {
+  const { task, settings, lockDigest } = options;
+  const { argv, cwd, timeoutMs, graceMs, user, nice, limits } = task;
+  const env = environmentToDigest(task.env, settings);
+  return digest(digestLabels.execution, { argv, env, cwd, timeoutMs, graceMs, user, nice, limits, lockDigest });
 }
 
 /** The few variables that a command inherits, with their values where the machine has none. */
@@ -22,7 +32,7 @@ export const baseEnvironment = {
  */
 export function environmentOf(options: {
   readonly base: Readonly<Record<string, string>>;
-  readonly task: MaterializedTask;
+  readonly variables: Readonly<Record<string, string>>;
   readonly runId: string;
   readonly attemptId: string;
   readonly stepKey: string;
@@ -31,7 +41,7 @@ export function environmentOf(options: {
 }): Readonly<Record<string, string>> {
   return {
     ...options.base,
-    ...options.task.env,
+    ...options.variables,
     QL_RUN_ID: options.runId,
     QL_ATTEMPT_ID: options.attemptId,
     QL_STEP_KEY: options.stepKey,

@@ -51,3 +51,8 @@ export function deriveAttemptId(key: { runId: string; stepRunId: string; epoch: 
 export function deriveStepRunId(key: { runId: string; stepKey: string }): string {
   return deriveId('st', digestLabels.stepRunId, key);
 }
+
+/** `publicKey` is 64 hex digits. The id says which key is meant, and nobody can choose it. */
+export function derivePublisherKeyId(publicKey: string): string {
+  return deriveId('pk', digestLabels.publisherKeyId, { publicKey });
+}

@@ -31,6 +31,9 @@ export const limits = {
   // The format is six levels deep; a parser recurses. Nodes are counted with every alias followed.
   manifestDepthMax: 32,
   manifestNodesMax: 200_000,
+  // Of a manifest in YAML, as they stand in the text: of each the library makes 1.5 KiB in memory, so 60 MiB of all. A
+  // thousand tasks; whoever has more writes JSON, which costs a tenth.
+  yamlNodesMax: 40_000,
   // What a person reads at one sitting; the others are counted.
   mistakesMax: 100,
   revisionBytesMax: 4 * MIB,
@@ -42,12 +45,26 @@ export const limits = {
   // Package directories: a package is scripts, not an image. File names must fit ext4, UBIFS and JFFS2.
   packageFilesMax: 4096,
   packageBytesMax: 64 * MIB,
+  // The list of a package's files, canonical: 4096 paths of 1 KiB and 140 bytes beside each.
+  packageFilesBytesMax: 8 * MIB,
   fileNameBytesMax: 255,
   filePathBytesMax: 1024,
+  // Archives of packages, unpacked: the files, a header and padding for each, what extended headers say of them.
+  archiveBytesMax: 96 * MIB,
+  archiveHeadersMax: 16_384,
+  archiveHeaderBytesMax: 256 * KIB,
+  // JSON with a key and a signature: 200 bytes.
+  signatureFileBytesMax: 4 * KIB,
+  // A PEM or a text of one key.
+  keyFileBytesMax: 16 * KIB,
+  // What a copy of package files leaves free, so that the database can record it.
+  freeBytesMin: 1 * MIB,
 
   // One page of work between two looks at the inbox.
   pageMax: 64,
   operationsPendingMax: 256,
+  // Of those, what followers of events may take together, however many they are.
+  followerReadsMax: 64,
   turnOperationsMax: 64,
   turnWorkMsMax: 20,
   // What may follow one operation in its turn. A completion has two or three; a quarantine has two a running run, and
@@ -64,6 +81,13 @@ export const limits = {
   argumentsMax: 256,
   environmentEntriesMax: 256,
 
+  // Settings of a package on this device: as many as a task has variables. All values together are far below what the
+  // kernel takes for arguments and environment (6 MiB), and are read into memory to be listed.
+  settingNameBytesMax: 63,
+  settingSaltBytes: 16,
+  settingsPerPackageMax: 256,
+  settingsBytesMax: 1 * MIB,
+
   // Limits of a command. With less than 1 MiB nothing starts; a shell keeps descriptors of its own from 10 on;
   // 2^20 descriptors is the kernel's fs.nr_open. Nice values are the kernel's.
   memoryLimitBytesMin: 1 * MIB,
@@ -74,6 +98,8 @@ export const limits = {
   niceMin: -20,
   niceMax: 19,
   retryFactorMax: 16,
+  // The kernel's uid_t, less the one that stands for none.
+  userIdMax: 2 ** 32 - 2,
 
   // Durations in milliseconds. A timer cannot hold more than 2^31−1.
   durationMsMax: 2 ** 31 - 1,
@@ -83,6 +109,14 @@ export const limits = {
   retryBackoffMsDefault: 5_000,
   retryBackoffMsMaxDefault: 60_000,
 
+  // What an attempt takes in the run directory before its command begins: pages of 4 KiB and files (launcher.sh).
+  placeBytesMin: 32 * KIB,
+  placeFilesMin: 16,
+
+  // An attempt that could not be decided at the start is looked at again after this long, doubling to the other.
+  undecidedLookMsMin: 30_000,
+  undecidedLookMsMax: 3_600_000,
+
   // An attempt proven unstarted backs off from 1 s, doubling to 60 s.
   unstartedBackoffMsMin: 1_000,
   unstartedBackoffMsMax: 60_000,
@@ -90,15 +124,21 @@ export const limits = {
   // A pump may live on behind a grandchild that holds the pipe; after this its files are taken as they are.
   outputDrainMsMax: 2_000,
 
+  // Kept output: what a small file takes up on flash, and how many names are read to find the oldest (20 ms here).
+  keptCostBytesMin: 4 * KIB,
+  keptFilesMax: 4096,
+
   // KILL spares the launcher at first, so that it records the command's true end; this much later it spares nobody.
   killEscalationMs: 500,
   // How often a session without its launcher is looked at: nothing else would tell that it is over.
   sessionLookMsMin: 50,
   orphanLookMsMin: 1_000,
   orphanLookMsMax: 30_000,
-  // A process limit that is hit for a moment: three tries more, after 100, 200 and 400 ms.
+  // A shortage of processes or descriptors that is there for a moment: three tries more, after 100, 200 and 400 ms; then
+  // it is reported. A look that met one is made again after a second, for as long as it takes.
   spawnRetriesMax: 3,
   spawnRetryMsMin: 100,
+  shortageLookMs: 1_000,
 
   // A busy database blocks the event loop inside SQLite for at most 50 ms; a turn is retried for 5 s in all.
   busyTimeoutMs: 50,
@@ -124,6 +164,8 @@ export const limits = {
   httpBodyBytesMax: 64 * KIB,
   // A plan as people print it: its canonical form with escapes and white space.
   httpPlanBodyBytesMax: 2 * MIB,
+  // A value of 128 KiB, escaped as JSON at most six times as long.
+  httpSettingBodyBytesMax: 1 * MIB,
   // All bodies that are being received, together: what requests can make this process hold.
   httpBodiesBytesMax: 8 * MIB,
   // Read and thrown away beyond its bound, so that the client is still there to read why it was refused.
@@ -139,6 +181,12 @@ export const limits = {
   httpMessageBytesMax: 128 * KIB,
   // The largest answer is a page of 64 outcomes with 128 step ids each: below 512 KiB.
   httpAnswerBytesMax: 2 * MIB,
+
+  // Settings of a data directory. A command has four processes beside it; collected output passes through memory; a
+  // quota is a number that JSON holds exactly, and no disk of this kind of machine is larger.
+  concurrencyMax: 256,
+  outputBytesMax: 64 * MIB,
+  quotaBytesMax: 16_384 * 1024 * MIB,
 
   // How long idempotency keys and plan ids outlive their run: 30 days on edge.
   admissionKeyMsMax: 30 * 24 * 3_600_000,

@@ -15,6 +15,10 @@ export const versionPattern = '^[0-9A-Za-z][0-9A-Za-z.+~_-]*$';
 // `__proto__` is a legal name of a variable that no program uses, and a trap in every object that holds one.
 export const environmentNamePattern = '^(?!QL_|__proto__$)[A-Za-z_][A-Za-z0-9_]*$';
 
+// What useradd takes, and with it every name that /etc/passwd of a small system holds; or the number itself.
+export const userPattern = '^([a-z_][a-z0-9_-]{0,31}[$]?|0|[1-9][0-9]{0,9})$';
+
+const userExpression = new RegExp(userPattern);
 const versionExpression = new RegExp(versionPattern);
 const environmentNameExpression = new RegExp(environmentNamePattern);
 
@@ -88,6 +92,17 @@ export const environmentNameRule: Rule<string> = (name) => {
   return environmentNameExpression.test(name)
     ? null
     : 'must be a name of letters, digits and _, beginning with a letter or _';
+};
+
+/** As a variable is named, so that a setting can have the name of the one that it fills. */
+export const settingNameRule: Rule<string> = (name) =>
+  environmentNameRule(name) ??
+  (name.length > limits.settingNameBytesMax ? `must have at most ${limits.settingNameBytesMax} characters` : null);
+
+/** A name of the device's user list, or a number: whether there is such a user, only the device can tell. */
+export const userRule: Rule<string> = (value) => {
+  const isUser = userExpression.test(value) && !(Number(value) > limits.userIdMax);
+  return isUser ? null : `must be a user name such as nobody, or a number from 0 to ${limits.userIdMax}`;
 };
 
 /** Name and value share one string of the environment, `NAME=value`, with one limit. */

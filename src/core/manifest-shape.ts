@@ -12,8 +12,11 @@ import {
   packageNameRule,
   type Rule,
   resourceIdRule,
+  settingNameRule,
   shellRule,
+  textRule,
   titleRule,
+  userRule,
   versionRule,
 } from './manifest-rules.ts';
 import { retryCauses } from './revision.ts';
@@ -25,6 +28,14 @@ export const unsupportedRule = 'is not supported in this version';
 
 const title = v.optional(text('text', titleRule));
 const enabled = v.optional(v.boolean(must('true or false')));
+// A uid is a number to YAML, and the same number in every notation.
+const user = v.optional(
+  v.pipe(
+    v.union([v.number(), v.string()], must('a user name, or the number of a user')),
+    v.transform((value) => `${value}`),
+    text('a user name', userRule),
+  ),
+);
 const unsupported = v.optional(v.never(unsupportedRule));
 // Maps and nested objects are read one by one, so that every unknown key in them is found.
 const elsewhere = v.optional(v.unknown());
@@ -47,10 +58,16 @@ export const taskShape = {
   timeout: v.optional(text('a duration such as 30s', durationRule(1))),
   grace: v.optional(text('a duration such as 30s', durationRule(0))),
   retry: elsewhere,
-  user: unsupported,
+  user,
   nice: v.optional(whole(limits.niceMin, limits.niceMax)),
   limits: elsewhere,
   enabled,
+};
+
+/** A variable whose value is set per device, in the place of its text. */
+export const settingShape = {
+  setting: text('the name of a setting', settingNameRule),
+  default: v.optional(text('text', textRule)),
 };
 
 export const retryShape = {
@@ -78,7 +95,7 @@ export const workflowShape = {
   schedule: unsupported,
   overlap: unsupported,
   timeout: v.optional(text('a duration such as 30s', durationRule(1))),
-  concurrency: unsupported,
+  concurrency: v.optional(whole(1, limits.concurrencyMax)),
   enabled,
   steps: v.unknown(),
 };

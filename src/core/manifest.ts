@@ -11,15 +11,15 @@ import {
   manifestSchema,
   packageShape,
   retryShape,
+  settingShape,
   stepShape,
   taskShape,
-  unsupportedRule,
   workflowShape,
 } from './manifest-shape.ts';
 import { noteStepRules } from './manifest-steps.ts';
 import { didYouMean } from './nearest.ts';
 import { normalizePackagePath } from './package-path.ts';
-import type { Manifest, ManifestTask, ManifestWorkflow } from './revision.ts';
+import type { Manifest, ManifestTask, ManifestWorkflow, VariableValue } from './revision.ts';
 
 export type ManifestReading = { readonly manifest: Manifest } | { readonly mistakes: readonly ManifestMistake[] };
 
@@ -79,6 +79,7 @@ function readTask(id: string, value: unknown, { path, notes }: Place): ManifestT
     timeoutMs: milliseconds(fields.timeout, limits.taskTimeoutMsDefault),
     graceMs: milliseconds(fields.grace, limits.graceMsDefault),
     retry,
+    user: fields.user ?? null,
     nice: fields.nice ?? 0,
     limits: taskLimits,
   };
@@ -92,19 +93,33 @@ function readEnvironment(value: unknown, place: Place): ManifestTask['env'] | nu
   const entries = readMap(
     value,
     { ...place, what: 'name', min: 0, max, key: environmentNameRule },
-    (name, text, at) => {
-      if (asMap(text) !== null && Object.hasOwn(text as object, 'setting')) {
-        at.notes.add(at.path, `{ setting: … } ${unsupportedRule}: give the value itself`);
-      } else if (typeof text !== 'string') {
-        at.notes.add(at.path, `must be text, but is ${describeValue(text)}: put it in quotes`);
-      } else {
-        noteBroken(environmentEntryRule, { name, value: text }, at);
-        return { id: name, text };
-      }
-      return null;
+    (name, entry, at) => {
+      const value = readVariable(name, entry, at);
+      return value === null ? null : { id: name, value };
     },
   );
-  return Object.fromEntries(entries.map(({ id, text }) => [id, text]));
+  return Object.fromEntries(entries.map(({ id, value }) => [id, value]));
+}
+
+function readVariable(name: string, value: unknown, { path, notes }: Place): VariableValue | null {
+  if (typeof value === 'string') {
+    noteBroken(environmentEntryRule, { name, value }, { path, notes });
+    return value;
+  }
+  if (asMap(value) === null) {
+    const isPlain = typeof value === 'number' || typeof value === 'boolean';
+    const found = `but is ${describeValue(value)}`;
+    notes.add(
+      path,
+      isPlain ? `must be text, ${found}: put it in quotes` : `must be text or { setting: NAME }, ${found}`,
+    );
+    return null;
+  }
+  const fields = readObject(settingShape, value, { path, notes });
+  if (fields?.default !== undefined) {
+    noteBroken(environmentEntryRule, { name, value: fields.default }, { path: [...path, 'default'], notes });
+  }
+  return fields === null ? null : { setting: fields.setting, default: fields.default ?? null };
 }
 
 function readRetry(value: unknown, place: Place): ManifestTask['retry'] | null {
@@ -163,6 +178,7 @@ function readWorkflow(
     title: fields.title ?? null,
     enabled: fields.enabled ?? true,
     timeoutMs: fields.timeout === undefined ? null : parseDuration(fields.timeout),
+    concurrency: fields.concurrency ?? null,
     steps: steps.map(({ id: stepKey, title, taskId, needs }) => ({ stepKey, title, taskId, needs: [...needs].sort() })),
   };
 }

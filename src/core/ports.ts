@@ -22,6 +22,11 @@ export type Alarm = {
   set(uptimeMs: number, ring: () => void): CancelAlarm;
 };
 
+export type Salts = {
+  /** 16 random bytes as hex digits, for a digest of what could be guessed. */
+  fresh(): string;
+};
+
 export type Ids = {
   /** A fresh UUIDv7: 36 bytes, rising with time. */
   fresh(): string;

@@ -39,7 +39,9 @@ export type Installation = {
   readonly target: GenerationTarget;
   readonly version: string;
   readonly state: InstallationState;
+  /** Whose signature it has, and that signature (128 hex digits); both null for one that is unsigned. */
   readonly publisherKeyId: string | null;
+  readonly signature: string | null;
   readonly installedAtMs: number;
 };
 

@@ -103,6 +103,8 @@ export type RunAttempt = {
   readonly signal: string | null;
   readonly outputBytes: number | null;
   readonly outputTruncated: boolean | null;
+  /** How long the command ran, by the monotonic clock; null where nobody knows, or nothing ran. */
+  readonly durationMs: number | null;
   readonly errorCode: string | null;
   readonly errorSummary: string | null;
   readonly claimedAtMs: number;

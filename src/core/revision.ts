@@ -13,7 +13,9 @@ import {
   environmentEntryRule,
   environmentNameRule,
   type Rule,
+  settingNameRule,
   titleRule,
+  userRule,
   versionRule,
 } from './manifest-rules.ts';
 import { normalizePackagePath } from './package-path.ts';
@@ -51,6 +53,9 @@ export type PackageFile = {
   readonly sha256: string;
 };
 
+/** Text, or a setting whose value the device gives; without a value and a default an attempt fails. */
+export type VariableValue = string | { readonly setting: string; readonly default: string | null };
+
 const taskReaders = {
   id: resourceId,
   title: nullable(obeying(titleRule)),
@@ -67,6 +72,7 @@ const taskReaders = {
     maxMs: integer(0, limits.durationMsMax),
     on: list(oneOf(retryCauses), { min: 1, max: retryCauses.length }),
   }),
+  user: nullable(obeying(userRule)),
   nice: integer(limits.niceMin, limits.niceMax),
   limits: object({
     memoryBytes: nullable(integer(limits.memoryLimitBytesMin, Number.MAX_SAFE_INTEGER)),
@@ -87,6 +93,7 @@ const workflowReaders = {
   title: nullable(obeying(titleRule)),
   enabled: boolean,
   timeoutMs: nullable(integer(1, limits.durationMsMax)),
+  concurrency: nullable(integer(1, limits.concurrencyMax)),
   steps: list(stepReader, { min: 1, max: limits.stepsMax }),
 } as const;
 
@@ -123,13 +130,16 @@ export type Manifest = {
 
 /** Digest of exactly these bytes under these names; the order of `files` does not matter. */
 export function computeLockDigest(files: readonly PackageFile[]): string {
-  const sorted = [...files].sort((left, right) => (left.path < right.path ? -1 : 1));
+  const sorted = listExactly(files);
   const isUnique = sorted.every((file, index) => index === 0 || sorted[index - 1]!.path !== file.path);
   assert(isUnique, 'a package holds each path once');
-  return digest(
-    revisionLabels.lock,
-    sorted.map(({ path, mode, size, sha256 }) => ({ path, mode, size, sha256 })),
-  );
+  return digest(revisionLabels.lock, sorted);
+}
+
+/** The files as a lock digest has them: sorted by path, with exactly these four fields. */
+export function listExactly(files: readonly PackageFile[]): readonly PackageFile[] {
+  const sorted = [...files].sort((left, right) => (left.path < right.path ? -1 : 1));
+  return sorted.map(({ path, mode, size, sha256 }) => ({ path, mode, size, sha256 }));
 }
 
 /** The digest that a task must carry for its contents. */
@@ -266,7 +276,7 @@ function obeying(rule: Rule<string>): Reader<string> {
 }
 
 /** Names sorted, so that the same environment always has the same form. */
-function environment(value: unknown, place: Parameters<Reader<unknown>>[1]): Readonly<Record<string, string>> {
+function environment(value: unknown, place: Parameters<Reader<unknown>>[1]): Readonly<Record<string, VariableValue>> {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
     place.mistakes.push({ file: null, path: place.path, line: null, rule: 'must be an object' });
     return {};
@@ -275,9 +285,12 @@ function environment(value: unknown, place: Parameters<Reader<unknown>>[1]): Rea
   if (entries.length > limits.environmentEntriesMax) {
     place.mistakes.push({ file: null, path: place.path, line: null, rule: 'has too many entries' });
   }
-  for (const [name, text] of entries) {
-    const entry = { ...place, path: `${place.path}.${name}` };
-    obeying((accepted) => environmentNameRule(name) ?? environmentEntryRule({ name, value: accepted }))(text, entry);
+  for (const [name, entry] of entries) {
+    const under = { ...place, path: `${place.path}.${name}` };
+    const text = obeying((accepted) => environmentEntryRule({ name, value: accepted }));
+    const setting = object({ setting: obeying(settingNameRule), default: nullable(text) });
+    obeying(environmentNameRule)(name, under);
+    (typeof entry === 'object' ? setting : text)(entry, under);
   }
-  return Object.fromEntries(entries) as Record<string, string>;
+  return Object.fromEntries(entries) as Record<string, VariableValue>;
 }

@@ -26,6 +26,10 @@ export function decideStart(
   if (facts.isQuarantined) {
     return { code: 'quarantined', reason: `generation ${target.generation} of package ${name} is quarantined` };
   }
+  if (facts.isPublisherRevoked) {
+    const reason = `the key that signed generation ${target.generation} of package ${name} was revoked`;
+    return { code: 'publisher_revoked', reason };
+  }
   if (head === null) {
     return { code: 'not_installed', reason: `package ${name} is not installed` };
   }
@@ -52,9 +56,6 @@ export function decideStart(
       code: `publication_${publication.state}`,
       reason: `the publication of package ${name} is ${publication.state}`,
     };
-  }
-  if (facts.isPublisherRevoked) {
-    return { code: 'publisher_revoked', reason: `the publisher of package ${name} is revoked` };
   }
   return null;
 }

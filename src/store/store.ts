@@ -2,13 +2,18 @@
 import type { Operation } from '../protocol/protocol.ts';
 import type { ReadName, ReadRequest, Reads } from '../protocol/reads.ts';
 
-/** An operation that took part in a turn which is now durable, in order, `follow` and closing ones included. */
-export type Settled = { readonly operation: Operation; readonly outcome: unknown };
+/**
+ * An operation that took part in a turn which is now durable, in order, `follow` and closing ones included. `runId` is
+ * the run whose history it made longer; null where it made none longer.
+ */
+export type Settled = { readonly operation: Operation; readonly outcome: unknown; readonly runId: string | null };
 
 /** The inside of one turn: one transaction, each operation in its own savepoint. */
 export type Turn = {
   /** Carries out an operation and what follows it. Throws what it threw; only that operation is rolled back. */
   operate<O>(operation: Operation<O>): O;
+  /** Carries out `work` as one: where it throws, all that it operated is undone, and the error passes on. */
+  together<T>(work: () => T): T;
   read<N extends ReadName>(request: ReadRequest<N>): Reads[N]['rows'];
   /** Whether this turn has written anything so far, so that its COMMIT costs a sync anyway. */
   isWriting(): boolean;
@@ -19,6 +24,17 @@ export type TurnHooks = {
   closing(turn: Turn): void;
   /** After COMMIT and before any answer: effects (spawn, signal). Must not throw. */
   committed(settled: readonly Settled[]): void;
+  /**
+   * A turn in which `closing` had a part did not happen. Its members are done again, each with a `closing` of its own:
+   * it may hold back meanwhile. Must not throw.
+   */
+  undone?(error: unknown): void;
+  /**
+   * After a turn of which nobody can say whether it happened, when the database has been opened again. What `committed`
+   * was never told may be durable: whoever keeps state in memory has to look. Before the members are told. Must not
+   * throw.
+   */
+  doubted?(): void;
 };
 
 export type StoreInfo = {

@@ -17,6 +17,8 @@ const golden: Readonly<Record<keyof typeof digestLabels, string>> = {
   lifecycleEvent: 'ad2e1e09bb186a1de09fc4fa46a2fd89a4b565518b98e3800b891f973c408953',
   generation: '26d74a319e21ced357008b4d3245a0146cf27adde85aac1cc9e35b2b8fca91bd',
   execution: 'ef18fcf0837647524c173f5f3cc0772871515dacd99e0a4ccc0a3b119824a50a',
+  packageSetting: '5174597c9b607253a5d6c817c2470f111f2e32205151582c1c4e09e8e4d78cea',
+  publisherKeyId: 'c30b0602a5a4b8c53483b030d481e176638a5f789a625182c3f16b7f7e99ea08',
   eventId: '2f039a39dbdffc687ada98d57c67b202f2e54cff9887764891cdd1943ef4a1b0',
   mutationId: '85bae8c34bf0158e99b37c7a8ec4d246bda205c33b70a4295ae67a4681ceed90',
   attemptId: '32f2ada42c39d81f5ef2a49f87f8adbb5e92fc888af4415d0c69f6547d500652',

@@ -264,6 +264,21 @@ t.test('a step is counted at the start barrier, and a retry begins a new epoch w
   t.match(stepOf(told, 'a'), { status: 'succeeded', version: 5, finishedAtMs: told.wallMs, resultCode: null });
 });
 
+t.test('an end that was recorded late keeps its own time, which lies between start and record', async (t) => {
+  const told = admitStory(planOf({ a: [] }));
+  const attempt = claimAndStart(told, 'a');
+  const startedAtMs = told.wallMs;
+  told.wallMs += 60_000;
+  for (const finishedAtMs of [startedAtMs - 1, told.wallMs + 1]) {
+    const end = endDraft(attempt, 'succeeded', { exitCode: 0, finishedAtMs, durationMs: 4_990 });
+    t.throws(() => append(told, end), { name: 'InvariantError' }, `${finishedAtMs - startedAtMs}`);
+  }
+  const finishedAtMs = startedAtMs + 5_000;
+  append(told, endDraft(attempt, 'succeeded', { exitCode: 0, finishedAtMs, durationMs: 4_990 }));
+  t.match(told.rows.attempts.get(attempt.id), { finishedAtMs, durationMs: 4_990 });
+  t.match(stepOf(told, 'a'), { finishedAtMs, updatedAtMs: told.wallMs });
+});
+
 t.test('a lost step has a result code as long as it is lost, and no longer', async (t) => {
   const told = admitStory(planOf({ a: [] }));
   const lost = { errorSummary: 'nobody knows', stepStatus: 'lost', stepResultCode: 'lost' } as const;

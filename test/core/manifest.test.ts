@@ -22,6 +22,7 @@ t.test('a manifest is normalized: defaults filled in, times in milliseconds, a s
         timeoutMs: 3_600_000,
         graceMs: 10_000,
         retry: { limit: 0, backoffMs: 5_000, factor: 2, maxMs: 60_000, on: ['failed', 'timed_out'] },
+        user: null,
         nice: 0,
         limits: { memoryBytes: null, cpuMs: null, files: null },
       },
@@ -32,6 +33,7 @@ t.test('a manifest is normalized: defaults filled in, times in milliseconds, a s
         title: null,
         enabled: true,
         timeoutMs: null,
+        concurrency: null,
         steps: [{ stepKey: 'probe', title: null, taskId: 'probe', needs: [] }],
       },
     ],
@@ -42,16 +44,18 @@ t.test('every field of the format that is supported arrives', async (t) => {
   const task = {
     title: 'Is the line up?',
     run: ['./scripts/probe.sh', '--fast', ''],
-    env: { B: '2', A: '1' },
+    env: { B: '2', C: { setting: 'TOKEN' }, A: { setting: 'B', default: '' } },
     cwd: 'tools/../scripts/./',
     timeout: '30s',
     grace: '0s',
     retry: { limit: 2, backoff: '5s', factor: 3, max: '1m', on: ['timed_out', 'lost'] },
+    user: 'nobody',
     nice: -5,
     limits: { memory: '64m', cpu: '30s', files: 64 },
     enabled: false,
   };
-  const workflow = { title: 'Nightly', timeout: '1h', enabled: false, steps: { a: { title: 'First', task: 'probe' } } };
+  const steps = { a: { title: 'First', task: 'probe' } };
+  const workflow = { title: 'Nightly', timeout: '1h', concurrency: 2, enabled: false, steps };
   const manifest = acceptedManifest(
     sampleManifest({ title: 'Watch', tasks: { probe: task }, workflows: { nightly: workflow } }),
   );
@@ -61,15 +65,16 @@ t.test('every field of the format that is supported arrives', async (t) => {
     title: 'Is the line up?',
     enabled: false,
     argv: ['./scripts/probe.sh', '--fast', ''],
-    env: { A: '1', B: '2' },
+    env: { A: { setting: 'B', default: '' }, B: '2', C: { setting: 'TOKEN', default: null } },
     cwd: 'scripts',
     timeoutMs: 30_000,
     graceMs: 0,
     retry: { limit: 2, backoffMs: 5_000, factor: 3, maxMs: 60_000, on: ['lost', 'timed_out'] },
+    user: 'nobody',
     nice: -5,
     limits: { memoryBytes: 67_108_864, cpuMs: 30_000, files: 64 },
   });
-  t.match(manifest.workflows[0], { title: 'Nightly', timeoutMs: 3_600_000, enabled: false });
+  t.match(manifest.workflows[0], { title: 'Nightly', timeoutMs: 3_600_000, concurrency: 2, enabled: false });
   t.equal(manifest.workflows[0]!.steps[0]!.title, 'First');
 });
 
@@ -122,18 +127,58 @@ t.test('all mistakes are told at once, each with its path', async (t) => {
 t.test('what this version does not carry out is refused, never ignored', async (t) => {
   const rule = 'is not supported in this version';
   const steps = { probe: { task: 'probe' } };
-  const workflow = { schedule: '30 2 * * *', overlap: 'skip', concurrency: 2, steps };
+  const workflow = { schedule: '30 2 * * *', overlap: null, steps };
   t.strictSame(mistakesOf(sampleManifest({ workflows: { nightly: workflow } })), [
     `workflows.nightly.schedule: ${rule}`,
+    // Present but empty is present.
     `workflows.nightly.overlap: ${rule}`,
-    `workflows.nightly.concurrency: ${rule}`,
   ]);
-  t.strictSame(mistakesOf(withTask({ user: 'nobody', env: { A: { setting: 'A', default: 'b' } } })), [
-    `tasks.probe.user: ${rule}`,
-    `tasks.probe.env.A: { setting: … } ${rule}: give the value itself`,
+});
+
+t.test('a user is a name or a number, and a number is the same in either form', async (t) => {
+  const userOf = (user: unknown) => acceptedManifest(withTask({ user })).tasks[0]!.user;
+  t.strictSame(['nobody', '_ntp', 'host$', 0, 65_534, '4294967294'].map(userOf), [
+    'nobody',
+    '_ntp',
+    'host$',
+    '0',
+    '65534',
+    '4294967294',
   ]);
-  // Present but empty is present.
-  t.strictSame(mistakesOf(withTask({ user: null })), [`tasks.probe.user: ${rule}`]);
+  const rule = 'tasks.probe.user: must be a user name such as nobody, or a number from 0 to 4294967294';
+  for (const user of ['', 'Root', 'a b', '-u', '0x10', '007', '4294967295', 4_294_967_295, -1, 1.5, 'n'.repeat(33)]) {
+    t.strictSame(mistakesOf(withTask({ user })), [rule], `${user}`);
+  }
+  t.strictSame(mistakesOf(withTask({ user: null })), [
+    'tasks.probe.user: must be a user name, or the number of a user, but is empty',
+  ]);
+});
+
+t.test('a variable may be left to a setting of the device, whose name and default have bounds', async (t) => {
+  const env = (entry: unknown) => mistakesOf(withTask({ env: { A: entry } }));
+  t.strictSame(env({ setting: 'x'.repeat(63), default: 'y'.repeat(131_069) }), []);
+  t.strictSame(env({ setting: 'x'.repeat(64) }), ['tasks.probe.env.A.setting: must have at most 63 characters']);
+  t.match(env({ setting: 'A', default: 'y'.repeat(131_070) }), [/^tasks\.probe\.env\.A\.default: .* at most 131071/]);
+  t.strictSame(env({ setting: 'A', default: 'a\0b' }), ['tasks.probe.env.A.default: must not hold a NUL character']);
+  t.strictSame(env({ setting: 'A', default: 8080 }), [
+    'tasks.probe.env.A.default: must be text, but is the number 8080: put it in quotes',
+  ]);
+  t.strictSame(env({ setting: 'A', defualt: 'x' }), [
+    'tasks.probe.env.A.defualt: is not a known key; did you mean default?',
+  ]);
+  t.strictSame(env({ default: 'x' }), ['tasks.probe.env.A.setting: is missing']);
+  t.strictSame(env(null), ['tasks.probe.env.A: must be text or { setting: NAME }, but is empty']);
+  for (const setting of ['a-b', '1a', '', 'QL_TOKEN', '__proto__', 'Ä']) {
+    t.equal(env({ setting }).length, 1, setting);
+  }
+});
+
+t.test('the commands of a workflow at the same time are 1 to 256', async (t) => {
+  const steps = { a: { task: 'probe' } };
+  for (const concurrency of [0, 257, 1.5, '2', null]) {
+    const mistakes = mistakesOf(sampleManifest({ workflows: { nightly: { steps, concurrency } } }));
+    t.match(mistakes, [/^workflows\.nightly\.concurrency: must be a whole number from 1 to 256, but is /]);
+  }
 });
 
 t.test('a task has exactly one of run and shell', async (t) => {

@@ -8,12 +8,14 @@ import {
   environmentNamePattern,
   packageNamePattern,
   resourceIdPattern,
+  userPattern,
   versionPattern,
 } from '../../src/core/manifest-rules.ts';
 import {
   limitsShape,
   packageShape,
   retryShape,
+  settingShape,
   stepShape,
   taskShape,
   unsupportedRule,
@@ -46,7 +48,8 @@ t.test('the schema for editors has exactly the keys that the manifest has and th
   t.strictSame(keysOf(definition('limits')), supportedKeys(limitsShape));
   t.strictSame(keysOf(definition('workflow')), supportedKeys(workflowShape));
   t.strictSame(keysOf(definition('step')), supportedKeys(stepShape));
-  t.ok(Object.keys(taskShape).includes('user') && !supportedKeys(taskShape).includes('user'));
+  t.strictSame(keysOf(definition('setting')), supportedKeys(settingShape));
+  t.ok(Object.hasOwn(workflowShape, 'schedule') && !supportedKeys(workflowShape).includes('schedule'));
 });
 
 t.test('patterns and bounds of the schema are those of the code', async (t) => {
@@ -59,6 +62,9 @@ t.test('patterns and bounds of the schema are those of the code', async (t) => {
     size: definition('size')['pattern'],
     environment: at('$defs/environment/propertyNames')['pattern'],
     environmentEntries: definition('environment')['maxProperties'],
+    setting: at('$defs/setting/properties/setting'),
+    user: at('$defs/task/properties/user')['oneOf'] as readonly unknown[],
+    concurrency: at('$defs/workflow/properties/concurrency'),
     counts: [at('properties/tasks'), at('properties/workflows'), at('$defs/workflow/properties/steps')].map(
       ({ maxProperties }) => maxProperties,
     ),
@@ -73,6 +79,9 @@ t.test('patterns and bounds of the schema are those of the code', async (t) => {
     size: sizePattern.source,
     environment: environmentNamePattern,
     environmentEntries: limits.environmentEntriesMax,
+    setting: { pattern: environmentNamePattern, maxLength: limits.settingNameBytesMax },
+    user: [{ pattern: userPattern }, { minimum: 0, maximum: limits.userIdMax }],
+    concurrency: { minimum: 1, maximum: limits.concurrencyMax },
     counts: [limits.tasksMax, limits.workflowsMax, limits.stepsMax],
     retryOn: [...retryCauses],
   });
@@ -96,6 +105,9 @@ t.test('what the manifest accepts, the schema accepts; what breaks its shape, bo
     sampleManifest({ workflows: { w: { steps: {} } } }),
     sampleManifest({ workflows: { w: { steps, timeout: '1h', enabled: false, title: 'x' } } }),
     sampleManifest({ workflows: { w: { steps, schedule: '@daily' } } }),
+    ...[1, 256, 0, 257, 1.5, '2', null].map((concurrency) =>
+      sampleManifest({ workflows: { w: { steps, concurrency } } }),
+    ),
     sampleManifest({ workflows: { w: { steps: { a: {} } } } }),
     withSteps({ a: [], b: ['a'] }),
     withSteps({ a: [], b: ['a', 'a'] }),
@@ -109,7 +121,19 @@ t.test('what the manifest accepts, the schema accepts; what breaks its shape, bo
     withTask({ env: { QL_A: 'x' } }),
     withTask({ env: { A: 1 } }),
     withTask({ env: { A: { setting: 'A' } } }),
+    withTask({ env: { A: { setting: 'A', default: '' } } }),
+    withTask({ env: { A: { setting: 'A-B' } } }),
+    ...[63, 64].map((length) => withTask({ env: { A: { setting: 'a'.repeat(length) } } })),
+    withTask({ env: { A: { setting: 'A', default: 1 } } }),
+    withTask({ env: { A: { setting: 'A', defualt: 'x' } } }),
+    withTask({ env: { A: { default: 'x' } } }),
+    withTask({ env: { A: ['x'] } }),
     withTask({ user: 'nobody' }),
+    withTask({ user: '_www-data' }),
+    withTask({ user: 'host$' }),
+    withTask({ user: 'Root' }),
+    withTask({ user: `u${'x'.repeat(32)}` }),
+    ...[0, '65534', 4_294_967_294, 4_294_967_295, -1, 1.5, '007', true].map((user) => withTask({ user })),
     withTask({ timeout: '30' }),
     withTask({ timeout: '30s', grace: '0s', nice: -20, enabled: true, cwd: '.' }),
     withTask({ nice: 20 }),

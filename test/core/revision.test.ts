@@ -18,11 +18,21 @@ const lockDigest = '1'.repeat(64);
 const goldenManifest = sampleManifest({
   title: '小 工具',
   tasks: {
-    probe: { run: ['./scripts/签到 copy.py', '--fast'], env: { TARGET: '192.0.2.1' }, timeout: '30s', nice: 10 },
+    probe: {
+      run: ['./scripts/签到 copy.py', '--fast'],
+      env: { TARGET: '192.0.2.1', TOKEN: { setting: 'API_TOKEN' }, ZONE: { setting: 'zone', default: '' } },
+      timeout: '30s',
+      user: 'nobody',
+      nice: 10,
+    },
     decide: { shell: 'cat state', retry: { limit: 2, on: ['lost'] }, limits: { memory: '64m', cpu: '30s', files: 64 } },
   },
   workflows: {
-    nightly: { timeout: '1h', steps: { probe: { task: 'probe' }, decide: { task: 'decide', needs: ['probe'] } } },
+    nightly: {
+      timeout: '1h',
+      concurrency: 2,
+      steps: { probe: { task: 'probe' }, decide: { task: 'decide', needs: ['probe'] } },
+    },
   },
 });
 
@@ -67,11 +77,11 @@ t.test('digests of the golden package never change', async (t) => {
     {
       lock: 'ea8b08748dbacf41aa460814c2e1c1fd077859d8a707e283a131f27412d7d9fb',
       tasks: [
-        ['decide', '4327df26abd82798176a5e7771f944a97e5d7fecb59ec5d4df52379ad0df09e7'],
-        ['probe', 'f5637ad72326be263bc38de3d9436c7204192458db938563e8243f3033fb8968'],
+        ['decide', '49305888330029d717811ad6265484aeb2c2ffe3c3dcd92bf02080d39cb1f3c7'],
+        ['probe', '3b3d94dd28c8e1269515ce283107789853ef62587df0056c824c0e345b4de8f3'],
       ],
-      workflows: [['nightly', '236f02dac5e05570c394e34395ba9e7a12ab1ee0ce36af2ac74ee6e936ed43d0']],
-      revision: '6c2638077d807c01c35364ce0422f16ea255aaf63f9b324b5011b99d0abb2e69',
+      workflows: [['nightly', '139e958e12cbe995b2f63d7fdb403db8c31bbac961b53096e43564ad0fc22918']],
+      revision: '9b7ca2e9b149189ee1e91728420c19a0219c3d4cf52b6f3d2c658e4bde1815b2',
     },
   );
 });
@@ -103,6 +113,9 @@ t.test('a source digest covers every field of its task, a definition digest ever
     { ...task, title: 'x' },
     { ...task, enabled: false },
     { ...task, env: { A: 'x' } },
+    { ...task, env: { A: { setting: 'x' } } },
+    { ...task, env: { A: { setting: 'x', default: 'x' } } },
+    { ...task, user: 'nobody' },
     { ...task, cwd: 'x' },
     { ...task, timeout: '1s' },
     { ...task, grace: '1s' },
@@ -117,6 +130,7 @@ t.test('a source digest covers every field of its task, a definition digest ever
     { steps },
     { steps, title: 'x' },
     { steps, timeout: '1s' },
+    { steps, concurrency: 1 },
     { steps, enabled: false },
     { steps: { b: { task: 'probe' } } },
     { steps: { a: { task: 'decide' } } },
@@ -182,10 +196,14 @@ t.test('digests that fit do not make a revision sound: the rules of the manifest
   refused({ tasks: [decide, { ...probe, cwd: './x' }] });
   refused({ tasks: [decide, { ...probe, cwd: '/tmp' }] });
   refused({ tasks: [decide, { ...probe, env: { QL_X: '1' } }] });
+  refused({ tasks: [decide, { ...probe, env: { A: { setting: 'a-b', default: null } } }] });
+  refused({ tasks: [decide, { ...probe, env: { A: { setting: 'A', default: 'a\0b' } } }] });
+  refused({ tasks: [decide, { ...probe, user: '007' }] });
   refused({ tasks: [decide, { ...probe, retry: { ...probe.retry, maxMs: 1 } }] });
   refused({ tasks: [decide, { ...probe, retry: { ...probe.retry, on: ['timed_out', 'failed'] } }] });
   refused({ tasks: [decide, { ...probe, limits: { ...probe.limits, cpuMs: 1_500 } }] });
   refused({ workflows: [{ ...nightly, steps: [] }] });
+  refused({ workflows: [{ ...nightly, concurrency: 0 }] });
   refused({ workflows: [{ ...nightly, steps: [second, first] }] });
   refused({ workflows: [{ ...nightly, steps: [{ ...first, needs: ['nothing'] }, second] }] });
   refused({

@@ -19,6 +19,8 @@ const noOutcome: AttemptEndPayload = {
   signal: null,
   outputBytes: null,
   outputTruncated: null,
+  finishedAtMs: null,
+  durationMs: null,
   errorCode: null,
   errorSummary: null,
   stepStatus: 'succeeded',
@@ -68,6 +70,7 @@ function startedActions(attempt: RunAttempt): Action[] {
     errorSummary: 'exit 3',
     outputBytes: 10,
     outputTruncated: false,
+    durationMs: 30,
   };
   const lost = { errorCode: 'lost', errorSummary: 'nobody knows' };
   const end = (status: AttemptEndStatus, change: (story: Story) => Partial<AttemptEndPayload>): Action => {
@@ -92,7 +95,7 @@ function startedActions(attempt: RunAttempt): Action[] {
   const succeed = end('succeeded', () => ({ exitCode: 0, outputBytes: 0, outputTruncated: false }));
   return [
     ...[succeed, succeed, succeed, succeed, succeed, succeed],
-    end('succeeded', () => ({ exitCode: 0 })),
+    end('succeeded', ({ rows }) => ({ exitCode: 0, finishedAtMs: rows.run.updatedAtMs, durationMs: 12 })),
     end('failed', () => ({ ...failed, stepStatus: 'failed', stepResultCode: 'exit_code' })),
     end('failed', (story) => ({ ...failed, stepStatus: 'ready', stepDue: due(story) })),
     ...lostEnds,
@@ -102,7 +105,7 @@ function startedActions(attempt: RunAttempt): Action[] {
   ];
 }
 
-const output = { outputBytes: 12, outputTruncated: true, note: null };
+const output = { outputBytes: 12, outputTruncated: true, finishedAtMs: 5, durationMs: 40, note: null };
 const facts: readonly AttemptFacts[] = [
   { kind: 'exited', exitCode: 0, signal: null, ...output },
   { kind: 'exited', exitCode: 3, signal: null, ...output, note: 'perhaps a signal' },

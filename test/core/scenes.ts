@@ -55,6 +55,7 @@ export function sceneAttempt(status: AttemptStatus): RunAttempt {
     signal: null,
     outputBytes: null,
     outputTruncated: null,
+    durationMs: null,
     errorCode: null,
     errorSummary: null,
     claimedAtMs: admittedAtMs,

@@ -48,20 +48,20 @@ const selectLastAttemptSql = 'SELECT lastAttemptKey FROM RunRecords WHERE record
 const insertAttemptSql = `INSERT INTO RunAttempts (
     previousKey, runKey, number, stepNumber, stepRunVersion, executorType, executionDigest, claimedAtMs, status,
     startedAtMs, finishedAtMs, bootId, deadlineStartMs, deadlineStartUptimeMs, deadlineBootId, deadlineLengthMs,
-    stopReason, exitCode, signal, outputBytes, outputTruncated, errorCode, errorSummary, digest
+    stopReason, exitCode, signal, outputBytes, outputTruncated, durationMs, errorCode, errorSummary, digest
   ) VALUES (
     :previousKey, :runKey, :number, :stepNumber, :stepRunVersion, :executorType, :executionDigest, :claimedAtMs,
     :status, :startedAtMs, :finishedAtMs, :bootId, :deadlineStartMs, :deadlineStartUptimeMs, :deadlineBootId,
-    :deadlineLengthMs, :stopReason, :exitCode, :signal, :outputBytes, :outputTruncated, :errorCode, :errorSummary,
-    :digest
+    :deadlineLengthMs, :stopReason, :exitCode, :signal, :outputBytes, :outputTruncated, :durationMs,
+    :errorCode, :errorSummary, :digest
   ) RETURNING attemptKey`;
 const leadToAttemptSql = `UPDATE RunRecords SET lastAttemptKey = :attemptKey WHERE recordKey = :recordKey`;
 const updateAttemptSql = `UPDATE RunAttempts SET status = :status, startedAtMs = :startedAtMs,
     finishedAtMs = :finishedAtMs, bootId = :bootId, deadlineStartMs = :deadlineStartMs,
     deadlineStartUptimeMs = :deadlineStartUptimeMs, deadlineBootId = :deadlineBootId,
     deadlineLengthMs = :deadlineLengthMs, stopReason = :stopReason, exitCode = :exitCode, signal = :signal,
-    outputBytes = :outputBytes, outputTruncated = :outputTruncated, errorCode = :errorCode,
-    errorSummary = :errorSummary, digest = :digest
+    outputBytes = :outputBytes, outputTruncated = :outputTruncated, durationMs = :durationMs,
+    errorCode = :errorCode, errorSummary = :errorSummary, digest = :digest
   WHERE attemptKey = :attemptKey AND digest = :expectedDigest`;
 
 type StepNumberOf = (stepRunId: string) => number;

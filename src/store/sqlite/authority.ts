@@ -45,6 +45,11 @@ export type AuthorityOptions = {
   readonly reconnect: (old: Connection) => Connection;
   /** Whether a reader keeps the WAL from being cut back beyond its bound. Tries to cut it back. */
   readonly isLogFull: (db: DatabaseSync) => boolean;
+  /**
+   * Why this process must not write any more: its hold on the directory is lost. Null as long as it has it. Then the
+   * connection is not even closed: SQLite would remove journals by name, and they may be another's by now.
+   */
+  readonly findLoss: () => EdgeError | null;
   /** Writes back what a WAL holds and closes. */
   readonly disconnect: (connection: Connection) => void;
   readonly clock: Clock;
@@ -63,6 +68,8 @@ export class Authority {
   /** Members of a turn that did not happen; each is done again in a turn of its own. */
   readonly #alone: Member[] = [];
   #isWoken = false;
+  /** Whether the turn under way is that of one member that is done again. */
+  #isAlone = false;
   /** How many callers wait for an answer. */
   #pending = 0;
   #busySinceMs: number | null = null;
@@ -152,12 +159,13 @@ export class Authority {
     }
     const wasWoken = this.#isWoken;
     this.#isWoken = false;
+    this.#isAlone = this.#alone.length > 0;
     const closing = isReadOnly ? null : (inside: Turn) => this.#hooks?.closing(inside);
     const turn = executeTurn({ db, driver, ids: this.#options.ids, next: this.#source(), closing });
     if (turn.kind === 'gone') {
       this.#redo(turn);
       // What a culprit kept from happening still has to; a `closing` that failed would only fail again.
-      this.#isWoken ||= wasWoken && turn.culprit !== null;
+      this.#isWoken ||= wasWoken && turn.culprit !== null && turn.culprit !== 'closing';
       this.#rest();
       return;
     }
@@ -183,6 +191,12 @@ export class Authority {
   /** Null when begun; the `busy` error; or `failed` after every member was told something worse. */
   #begin(isReadOnly: boolean): EdgeError | 'failed' | null {
     const { db } = this.#connection;
+    const loss = isReadOnly ? null : this.#options.findLoss();
+    if (loss !== null) {
+      this.#state = 'failed';
+      this.#fail(loss);
+      return 'failed';
+    }
     try {
       if (!isReadOnly && this.#options.isLogFull(db)) {
         return new EdgeError('busy', 'the write-ahead log is at its bound: a reader keeps a transaction open', {
@@ -226,20 +240,20 @@ export class Authority {
 
   #commit(turn: ExecutedTurn): void {
     const result = commitTurn(this.#connection.db);
+    const members = turn.answers.map(({ member }) => member);
     if (result.kind === 'committed') {
       this.#conclude(turn);
     } else if (result.kind === 'busy') {
       const giveUp = () => {
         rollbackQuietly(this.#connection.db);
-        this.#refuse(
-          turn.answers.map(({ member }) => member),
-          result.error,
-        );
+        if (turn.isClosingPart) {
+          this.#hooks?.undone?.(result.error);
+        }
+        this.#refuse(members, result.error);
       };
       this.#wait({ again: () => this.#commit(turn), giveUp });
     } else if (result.kind === 'failed') {
-      const members = turn.answers.map(({ member }) => member);
-      this.#redo({ kind: 'gone', members, culprit: null, error: result.error });
+      this.#redo({ kind: 'gone', members, culprit: turn.isClosingPart ? 'closing' : null, error: result.error });
       this.#rest();
     } else {
       this.#recover(turn, result.error);
@@ -271,7 +285,13 @@ export class Authority {
 
   /** The turn certainly did not happen: its culprit is told, the others are done again, each alone. */
   #redo({ members, culprit, error }: GoneTurn): void {
-    const told = culprit ?? (members.length === 1 ? members[0] : undefined);
+    const isByClosing = culprit === 'closing';
+    if (isByClosing) {
+      this.#hooks?.undone?.(error);
+    }
+    // Even a member that was the only one has another turn then, but never a third.
+    const isBlamed = members.length === 1 && (!isByClosing || this.#isAlone);
+    const told = isByClosing || culprit === null ? (isBlamed ? members[0] : undefined) : culprit;
     const others = members.filter((member) => member !== told);
     this.#alone.unshift(...others);
     if (told !== undefined) {
@@ -307,6 +327,9 @@ export class Authority {
         hint: 'check the storage (kernel log, `doctor`), then start again',
       });
       this.#state = 'failed';
+    }
+    if (failure === null) {
+      this.#hooks?.doubted?.();
     }
     for (const { member } of turn.answers) {
       member.settle({ error: unknown });

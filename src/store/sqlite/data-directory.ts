@@ -3,7 +3,7 @@
 // would drop the locks that SQLite holds on it.
 import { chmodSync, lstatSync, readdirSync, readFileSync, realpathSync, type Stats } from 'node:fs';
 import path from 'node:path';
-import { assert, EdgeError } from '../../core/errors.ts';
+import { assert, EdgeError, type Mistake } from '../../core/errors.ts';
 import { makeDirectories } from '../make-directories.ts';
 import { syncDirectory, writeDurably } from './durable-file.ts';
 import { fileErrorCode, fromFileError } from './file-error.ts';
@@ -83,15 +83,34 @@ export function statOf(file: string): Stats | null {
   return lstatSync(file, { throwIfNoEntry: false }) ?? null;
 }
 
+/** Whether a path still leads to the file that it led to at the look `before`. False where that cannot be told. */
+export function isStillFile(file: string, before: Stats | null): boolean {
+  try {
+    const now = statOf(file);
+    return now !== null && now.dev === before?.dev && now.ino === before.ino;
+  } catch {
+    return false;
+  }
+}
+
 /** Reads `profile` and `durability` from config.json; null for what it does not say. Throws `invalid`. */
 export function readSettings(paths: DataPaths): AskedSettings {
   const { profile = null, durability = null } = readConfig(paths);
   if ((profile === null || isProfile(profile)) && (durability === null || isDurability(durability))) {
     return { profile, durability };
   }
-  throw new EdgeError('invalid', `${paths.config} has a profile or a durability that does not exist`, {
-    hint: 'profile is edge or standalone; durability is delete-extra, delete-full or wal-full',
-  });
+  const mistakes = [
+    ...(profile === null || isProfile(profile) ? [] : [mistake(paths, 'profile', 'must be edge or standalone')]),
+    ...(durability === null || isDurability(durability)
+      ? []
+      : [mistake(paths, 'durability', 'must be delete-extra, delete-full or wal-full')]),
+  ];
+  const told = mistakes.map(({ path: key, rule }) => `${key} ${rule}`).join(', and ');
+  throw new EdgeError('invalid', `${paths.config}: ${told}`, { hint: 'put back what it said before', mistakes });
+}
+
+function mistake(paths: DataPaths, key: string, rule: string): Mistake {
+  return { file: paths.config, path: key, line: null, rule };
 }
 
 /** Adds the settings to config.json, durably; whatever else it says stays. */
@@ -101,6 +120,17 @@ export function fixSettings(paths: DataPaths, { profile, durability }: StorageSe
     const text = JSON.stringify({ ...config, profile, durability }, null, 2);
     writeDurably({ path: paths.config, text: `${text}\n` });
   }
+}
+
+/**
+ * config.json of a directory as it is, for whoever owns the other settings in it; null where there is none. Throws
+ * `invalid` for what is no JSON object.
+ */
+export function readConfigFile(
+  data: string,
+): { readonly path: string; readonly values: Readonly<Record<string, unknown>> } | null {
+  const paths = dataPaths(data);
+  return statOf(paths.config) === null ? null : { path: paths.config, values: readConfig(paths) };
 }
 
 function readConfig(paths: DataPaths): Readonly<Record<string, unknown>> {

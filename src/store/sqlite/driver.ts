@@ -19,6 +19,8 @@ export type DriverParts = {
 
 export type CarriedOut = {
   readonly outcome: unknown;
+  /** The run that events were added to. */
+  readonly runId: string | null;
   readonly follow: readonly Operation[];
   readonly isWriting: boolean;
 };
@@ -32,6 +34,8 @@ export type Driver = {
    * one.
    */
   readonly carryOut: (operation: Operation, freshIds: readonly string[]) => CarriedOut;
+  /** Inside a transaction. What `work` throws passes on, with everything undone since it began. */
+  readonly together: <T>(work: () => T) => T;
 };
 
 type DriverOptions = {
@@ -67,7 +71,8 @@ export function createDriver({ db, parts, clock, trustedFromMs }: DriverOptions)
       ledger(write);
     }
     const isWriting = decision.append !== undefined || (decision.ledger ?? []).length > 0;
-    return { outcome: decision.outcome, follow: decision.follow ?? [], isWriting };
+    const runId = decision.append?.rows.run.id ?? null;
+    return { outcome: decision.outcome, runId, follow: decision.follow ?? [], isWriting };
   };
   const carryOut = (operation: Operation, freshIds: readonly string[]): CarriedOut => {
     assert(db.isTransaction, 'an operation is carried out inside a transaction');
@@ -79,12 +84,24 @@ export function createDriver({ db, parts, clock, trustedFromMs }: DriverOptions)
     } catch (error) {
       savepoint.undo();
       if (isCollision(error) && operation.collided !== null && db.isTransaction) {
-        return { outcome: operation.collided(), follow: [], isWriting: false };
+        return { outcome: operation.collided(), runId: null, follow: [], isWriting: false };
       }
       throw toEdgeError(error, `carry out ${operation.name}`);
     }
   };
-  return { read, carryOut };
+  // Savepoints of one name nest: each command means the latest.
+  const together = <T>(work: () => T): T => {
+    savepoint.begin();
+    try {
+      const answer = work();
+      savepoint.keep();
+      return answer;
+    } catch (error) {
+      savepoint.undo();
+      throw error;
+    }
+  };
+  return { read, carryOut, together };
 }
 
 function createSavepoint(db: DatabaseSync) {

@@ -7,10 +7,10 @@ import { rmSync } from 'node:fs';
 import type { DatabaseSync } from 'node:sqlite';
 import { EdgeError } from '../../core/errors.ts';
 import type { Clock } from '../../core/ports.ts';
-import { type DataPaths, readJson } from './data-directory.ts';
+import { type DataPaths, isStillFile, readJson, statOf } from './data-directory.ts';
 import { writeAtomically } from './durable-file.ts';
 import { fileErrorCode, fromFileError } from './file-error.ts';
-import { openLockFile } from './open.ts';
+import { isLockFileHeld, openLockFile } from './open.ts';
 import { sqliteCode, sqliteCodes, toEdgeError } from './statement.ts';
 
 /** Who holds a data directory. */
@@ -24,6 +24,8 @@ export type Holder = {
 };
 
 export type HolderLock = {
+  /** Whether the file that is locked is still the one that others would lock. A look at the file, nothing more. */
+  isHeld(): boolean;
   /** Drops the lock and takes holder.json away; a second time does nothing. */
   release(): void;
 };
@@ -43,23 +45,27 @@ export function acquireHolderLock(paths: DataPaths, { command, socket }: HolderI
     // Else an empty file's transaction begins with a journal on flash.
     db.exec('PRAGMA journal_mode = MEMORY');
     db.exec('BEGIN EXCLUSIVE');
+    const file = statOf(paths.lock);
     held.add(db);
     const holder: Holder = { pid: process.pid, socket, startedAtMs: clock.observe().wallMs, command };
     writeAtomically({ path: paths.holder, text: `${JSON.stringify(holder)}\n` });
-    return { release: () => release(db, paths) };
+    const isHeld = () => isStillFile(paths.lock, file);
+    return { isHeld, release: () => release(db, paths, isHeld()) };
   } catch (error) {
     letGo(db);
     throw refusal(error, paths);
   }
 }
 
-function release(db: DatabaseSync, paths: DataPaths): void {
+function release(db: DatabaseSync, paths: DataPaths, isHeld: boolean): void {
   if (!held.has(db)) {
     return;
   }
-  // Before the lock goes, so that it is never the next holder's.
+  // Before the lock goes, so that it is never the next holder's; after it was lost, it may be.
   try {
-    rmSync(paths.holder, { force: true });
+    if (isHeld) {
+      rmSync(paths.holder, { force: true });
+    }
   } catch {
     // It names a process that is gone; whoever reads it checks that.
   }
@@ -109,6 +115,11 @@ export function readHolder(paths: DataPaths): Holder | null {
     isPositiveInteger(startedAtMs) &&
     typeof command === 'string';
   return isHolder && isAlive(pid) ? { pid, socket, startedAtMs, command } : null;
+}
+
+/** Whether a process holds the lock now: what holder.json only says. Throws what opening lock.db throws. */
+export function isHeld(paths: DataPaths): boolean {
+  return isLockFileHeld(paths.lock);
 }
 
 function isPositiveInteger(value: unknown): value is number {

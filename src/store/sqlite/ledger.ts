@@ -18,14 +18,15 @@ import {
   type LifecycleRow,
   type PublicationRow,
 } from './rows-package.ts';
+import { encodePackageFiles, encodePublisher, type PackageFilesRow, type PublisherRow } from './rows-publisher.ts';
 import { statement } from './statement.ts';
 
 const insertInstallationSql = `INSERT INTO PackageInstallations (
     installationId, projectId, packageName, generation, lockDigest, generationDigest, materializedRevisionDigest,
-    version, state, publisherKeyId, installedAtMs
+    version, state, publisherKeyId, signature, installedAtMs
   ) VALUES (
     :installationId, :projectId, :packageName, :generation, :lockDigest, :generationDigest,
-    :materializedRevisionDigest, :version, :state, :publisherKeyId, :installedAtMs
+    :materializedRevisionDigest, :version, :state, :publisherKeyId, :signature, :installedAtMs
   )`;
 const moveInstallationSql = `UPDATE PackageInstallations SET state = :to
   WHERE installationId = :installationId AND state = :from`;
@@ -60,6 +61,19 @@ const insertLifecycleSql = `INSERT INTO PackageLifecycleEvents (
 const insertQuarantineSql = `INSERT INTO PackageQuarantines (
     projectId, packageName, lockDigest, installationId, reason, atMs
   ) VALUES (:projectId, :packageName, :lockDigest, :installationId, :reason, :atMs)`;
+const setSettingSql = `INSERT INTO PackageSettings (projectId, packageName, name, value, salt, updatedAtMs)
+  VALUES (:projectId, :packageName, :name, :value, :salt, :updatedAtMs)
+  ON CONFLICT (projectId, packageName, name)
+  DO UPDATE SET value = excluded.value, salt = excluded.salt, updatedAtMs = excluded.updatedAtMs`;
+const clearSettingSql = `DELETE FROM PackageSettings
+  WHERE projectId = :projectId AND packageName = :packageName AND name = :name`;
+// Named by its digest, like a revision.
+const insertFilesSql = `INSERT INTO PackageFiles (lockDigest, files) VALUES (:lockDigest, :files)
+  ON CONFLICT (lockDigest) DO NOTHING`;
+const insertPublisherSql = `INSERT INTO Publishers (keyId, publicKey, addedAtMs, revokedAtMs, revokeReason)
+  VALUES (:keyId, :publicKey, :addedAtMs, :revokedAtMs, :revokeReason)`;
+const revokePublisherSql = `UPDATE Publishers SET revokedAtMs = :atMs, revokeReason = :reason
+  WHERE keyId = :keyId AND revokedAtMs IS NULL`;
 const setAsideSql = `INSERT INTO SetAside (runId, code, summary, atMs) VALUES (:runId, :code, :summary, :atMs)
   ON CONFLICT (runId) DO UPDATE SET code = excluded.code, summary = excluded.summary, atMs = excluded.atMs`;
 const clearSetAsideSql = 'DELETE FROM SetAside WHERE runId = :runId';
@@ -87,6 +101,8 @@ export function createLedger(db: DatabaseSync): (write: LedgerWrite) => void {
     quarantine({ quarantine }) {
       insertQuarantine.run(encodeQuarantine(quarantine));
     },
+    ...createSettingWrites(db),
+    ...createPublisherWrites(db),
     'set-aside'({ setAside: row }) {
       setAside.run(row);
     },
@@ -95,6 +111,39 @@ export function createLedger(db: DatabaseSync): (write: LedgerWrite) => void {
     },
   };
   return (write) => (writes[write.write] as (write: LedgerWrite) => void)(write);
+}
+
+type SettingPlace = { projectId: string; packageName: string; name: string };
+type SettingRow = SettingPlace & { value: string; salt: Uint8Array; updatedAtMs: number };
+
+function createSettingWrites(db: DatabaseSync): Pick<Writes, 'setting' | 'clear-setting'> {
+  const set = statement<SettingRow>(db, setSettingSql);
+  const clear = statement<SettingPlace>(db, clearSettingSql);
+  return {
+    setting({ projectId, packageName, setting: { name, value, salt, updatedAtMs } }) {
+      set.run({ projectId, packageName, name, value, salt: toBytes(salt), updatedAtMs });
+    },
+    'clear-setting'({ projectId, packageName, name }) {
+      clear.run({ projectId, packageName, name });
+    },
+  };
+}
+
+function createPublisherWrites(db: DatabaseSync): Pick<Writes, 'package-files' | 'publisher' | 'revocation'> {
+  const insertFiles = statement<PackageFilesRow>(db, insertFilesSql);
+  const insertPublisher = statement<PublisherRow>(db, insertPublisherSql);
+  const revoke = statement<{ keyId: string; reason: string; atMs: number }>(db, revokePublisherSql);
+  return {
+    'package-files'({ lockDigest, files }) {
+      insertFiles.run(encodePackageFiles(lockDigest, files));
+    },
+    publisher({ publisher }) {
+      insertPublisher.run(encodePublisher(publisher));
+    },
+    revocation({ keyId, reason, atMs }) {
+      assert(revoke.run({ keyId, reason, atMs }) === 1, `publisher ${keyId} is not revoked`);
+    },
+  };
 }
 
 type HeadPlace = { projectId: string; packageName: string; installationId: string };

@@ -7,7 +7,7 @@ import { sql as sql4 } from './migrations/0084-capability-v42.generated.ts';
 
 /** In the order in which they are applied; `sha256` is that of the file under schema/sqlite. */
 export const migrations: readonly { readonly id: string; readonly sha256: string; readonly sql: string }[] = [
-  { id: '0080-baseline', sha256: '034d94e605bb0f87ec6e1efd58a83867af6de6eda82e8e2cf1c0b8d7a596360c', sql: sql0 },
+  { id: '0080-baseline', sha256: 'f6f8148e98347e5a163d5ac7633eb8423a0e29cb5c4e65527d70fc0e5ef51d9f', sql: sql0 },
   {
     id: '0081-plugin-package-workflow-admissions',
     sha256: 'a5353dbcb8aafab4ea6708f7db2af81da33fea4f06d0c858a22acd0fd4b6e872',
@@ -16,7 +16,7 @@ export const migrations: readonly { readonly id: string; readonly sha256: string
   { id: '0082-capability-v41', sha256: '7fe2475c64974173c99466092735069ef2ead74d0c3d703a2d2175e2a5f94828', sql: sql2 },
   {
     id: '0083-workflow-task-attempt-admissions',
-    sha256: '0b72c551d4bac46dea62cfa22255c5a16b141921404f9752d5858c5257275dd6',
+    sha256: '66724cba59266062caa02829e79f32d12a676d3ae99089926a1df00678c6db4e',
     sql: sql3,
   },
   { id: '0084-capability-v42', sha256: '6230ce406aa724b44c33532eae45622c0c7acc3d9f56c57454ec5a20b82d54fb', sql: sql4 },

@@ -18,7 +18,7 @@ import {
   servingPragmas,
   writerPragmas,
 } from './profile.ts';
-import { toEdgeError } from './statement.ts';
+import { sqliteCode, sqliteCodes, toEdgeError } from './statement.ts';
 
 const connectionOptions = {
   allowExtension: false,
@@ -62,6 +62,26 @@ export function openReadOnly({ path: file, profile }: { readonly path: string } 
 export function openLockFile(file: string): DatabaseSync {
   makePrivateFile(file, { mayCreate: true });
   return connect(file, 'rw', { timeout: limits.busyTimeoutMs });
+}
+
+/** Whether another process holds the exclusive lock of a lock file now. Writes nothing, and is gone at once. */
+export function isLockFileHeld(file: string): boolean {
+  refuseLinks(file);
+  if (statOf(file) === null) {
+    return false;
+  }
+  const db = connect(file, 'ro', { readOnly: true, timeout: 0 });
+  try {
+    db.prepare('SELECT count(*) FROM sqlite_schema').get();
+    return false;
+  } catch (error) {
+    if (sqliteCode(error) === sqliteCodes.busy) {
+      return true;
+    }
+    throw toEdgeError(error, `look at the lock ${file}`);
+  } finally {
+    db.close();
+  }
 }
 
 // With `mode=rw` a file that vanished just now is an error, never a new database.

@@ -5,7 +5,7 @@ import { EdgeError, isEdgeError } from '../../core/errors.ts';
 import type { ReadName, ReadRequest, Reads } from '../../protocol/reads.ts';
 import type { StoreInfo } from '../store.ts';
 import { type DataPaths, databaseState, findDataDirectory, readSettings, statOf } from './data-directory.ts';
-import { type DriverParts, rollbackQuietly } from './driver.ts';
+import { type DriverParts, type ReadOne, rollbackQuietly } from './driver.ts';
 import { type Holder, readHolder } from './holder-lock.ts';
 import { checkIntegrity, type IntegrityReport } from './integrity.ts';
 import { openReadOnly, openWriter } from './open.ts';
@@ -19,6 +19,8 @@ export type Reader = {
   readonly holder: Holder | null;
   /** One consistent look. Waits up to 5 s for a commit of another process, then throws `busy`. */
   read<N extends ReadName>(request: ReadRequest<N>): Reads[N]['rows'];
+  /** Several reads of one moment. `work` must be quick: it keeps a writer of a rollback journal waiting. */
+  readTogether<T>(work: (read: ReadOne) => T): T;
   /** What differs from the schema of this program, each as one line: a store would refuse to open. A millisecond. */
   schemaProblems(): readonly string[];
   /** See integrity.ts, and the schema: table by table where a holder lives. */
@@ -51,6 +53,7 @@ export function openReaderWith(
       info: { ...settings, engine: engineName(db), capability: schema.capability },
       holder,
       read: (request) => readOnce(db, { reading: () => reads(request), schemaProblems }),
+      readTogether: (work) => readOnce(db, { reading: () => work(reads), schemaProblems }),
       schemaProblems,
       checkIntegrity: () => {
         const { problems, isComplete } = checkIntegrity(db, { isAlone: holder === null });

@@ -53,7 +53,7 @@ export function checkHistory(db: DatabaseSync, migrations: readonly Migration[])
   const pending = pendingMigrations(db, migrations).map(({ id }) => id);
   if (pending.length > 0) {
     throw new EdgeError('unavailable', `the database is older than this program: it lacks ${pending.join(', ')}`, {
-      hint: 'make a backup, then run `migrate`',
+      hint: 'use the version of this program that made it',
     });
   }
 }

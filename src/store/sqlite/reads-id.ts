@@ -1,4 +1,4 @@
-// Ids of runs by how they begin: what a person types instead of a whole one.
+// Ids of runs: by how they begin, which is what a person types instead of a whole one, and by the run that they retry.
 import type { DatabaseSync } from 'node:sqlite';
 import type { Reads } from '../../protocol/reads.ts';
 import { statement } from './statement.ts';
@@ -7,7 +7,17 @@ import { statement } from './statement.ts';
 const selectIdsSql = `SELECT runId FROM RunIdentities
   WHERE runId >= :prefix AND runId < :prefix || '~' ORDER BY runId LIMIT :limit`;
 
-export function createIdReads(db: DatabaseSync): (args: Reads['runIds']['args']) => readonly string[] {
+// Over the partial index on retries; run keys rise with time.
+const selectRetriesSql = 'SELECT runId FROM RunIdentities WHERE retryOfRunId = :runId ORDER BY runKey LIMIT :limit';
+
+type IdReads = Pick<Reads, 'runIds' | 'retriesOfRun'>;
+type IdReader = { readonly [N in keyof IdReads]: (args: IdReads[N]['args']) => IdReads[N]['rows'] };
+
+export function createIdReads(db: DatabaseSync): IdReader {
   const selectIds = statement<{ prefix: string; limit: number }, { runId: string }>(db, selectIdsSql);
-  return (args) => selectIds.all(args).map(({ runId }) => runId);
+  const selectRetries = statement<{ runId: string; limit: number }, { runId: string }>(db, selectRetriesSql);
+  return {
+    runIds: (args) => selectIds.all(args).map(({ runId }) => runId),
+    retriesOfRun: (args) => selectRetries.all(args).map(({ runId }) => runId),
+  };
 }

@@ -7,6 +7,7 @@ import type { PackageHead, Reads, StepContext } from '../../protocol/reads.ts';
 import { createCache } from './cache.ts';
 import { damaged, parseCanonical, toBytes } from './codec.ts';
 import type { FoundStep } from './reads-run.ts';
+import { createSettingReads } from './reads-setting.ts';
 import {
   decodeInstallation,
   decodeLifecycle,
@@ -18,14 +19,16 @@ import {
 import { statement } from './statement.ts';
 
 const selectHeadSql = `SELECT i.installationId, i.projectId, i.packageName, i.generation, i.lockDigest,
-    i.generationDigest, i.materializedRevisionDigest, i.version, i.state, i.publisherKeyId, i.installedAtMs
+    i.generationDigest, i.materializedRevisionDigest, i.version, i.state, i.publisherKeyId, i.signature,
+    i.installedAtMs
   FROM PackageInstallationHeads AS h
   JOIN PackageInstallations AS i ON i.installationId = h.installationId
   WHERE h.projectId = +:projectId AND h.packageName = +:packageName`;
+const selectPlaceSql = 'SELECT projectId, packageName FROM RunIdentities WHERE runId = :runId';
 const selectNamesSql = `SELECT packageName FROM PackageInstallationHeads
   WHERE projectId = :projectId ORDER BY packageName`;
 const selectInstallationsSql = `SELECT installationId, projectId, packageName, generation, lockDigest, generationDigest,
-    materializedRevisionDigest, version, state, publisherKeyId, installedAtMs
+    materializedRevisionDigest, version, state, publisherKeyId, signature, installedAtMs
   FROM PackageInstallations WHERE projectId = :projectId ORDER BY packageName, generation`;
 // By the head's version and digest: a chain whose head names another publication has no head.
 const selectPublicationSql = `SELECT p.projectId, p.packageName, p.version, p.state, p.installationId, p.generation,
@@ -39,21 +42,38 @@ const selectLifecycleSql = `SELECT installationId, sequence, projectId, packageN
     lifecycleEventDigest
   FROM PackageLifecycleEvents WHERE installationId = :installationId ORDER BY sequence DESC LIMIT 1`;
 const selectRevisionSql = 'SELECT revision FROM MaterializedRevisions WHERE revisionDigest = :revisionDigest';
-const isQuarantinedSql = `SELECT 1 AS isQuarantined FROM PackageQuarantines
-  WHERE projectId = :projectId AND packageName = :packageName AND lockDigest = :lockDigest
-    AND installationId = :installationId`;
+// What forbids an installation to start anything, whoever asks: both at once.
+const condemnationSql = `SELECT
+    EXISTS (
+      SELECT 1 FROM PackageQuarantines
+      WHERE projectId = :projectId AND packageName = :packageName AND lockDigest = :lockDigest
+        AND installationId = :installationId
+    ) AS isQuarantined,
+    EXISTS (
+      SELECT 1 FROM PackageInstallations AS i
+      CROSS JOIN Publishers AS p ON p.keyId = i.publisherKeyId
+      WHERE i.installationId = +:installationId AND p.revokedAtMs IS NOT NULL
+    ) AS isPublisherRevoked`;
 const isLockQuarantinedSql = `SELECT 1 AS isQuarantined FROM PackageQuarantines
-  WHERE projectId = :projectId AND packageName = :packageName AND lockDigest = :lockDigest LIMIT 1`;
-const isPublisherRevokedSql = `SELECT 1 AS isRevoked FROM PackageInstallations AS i
-  JOIN Publishers AS p ON p.keyId = i.publisherKeyId
-  WHERE i.installationId = +:installationId AND p.revokedAtMs IS NOT NULL`;
+  WHERE projectId = :projectId AND packageName = :packageName AND lockDigest = :lockDigest
+  UNION ALL
+  SELECT 1 FROM PackageInstallations AS i
+  CROSS JOIN Publishers AS p ON p.keyId = i.publisherKeyId
+  WHERE i.projectId = :projectId AND i.packageName = :packageName AND i.lockDigest = :lockDigest
+    AND p.revokedAtMs IS NOT NULL
+  LIMIT 1`;
 
 type PackagePlace = Reads['package']['args'];
 type LockPlace = { projectId: string; packageName: string; lockDigest: Uint8Array };
 type InstallationPlace = LockPlace & { installationId: string };
 type ById = { installationId: string };
+type CondemnationRow = { isQuarantined: number; isPublisherRevoked: number };
+type Condemnation = Pick<PackageHead, 'isQuarantined' | 'isPublisherRevoked'>;
 
-export type PackageReads = Pick<Reads, 'package' | 'packages' | 'startFacts' | 'isLockQuarantined' | 'installations'>;
+export type PackageReads = Pick<
+  Reads,
+  'package' | 'packages' | 'packageOfRun' | 'settings' | 'startFacts' | 'isLockQuarantined' | 'installations'
+>;
 type PackageReader = {
   readonly [N in keyof PackageReads]: (args: PackageReads[N]['args']) => PackageReads[N]['rows'];
 } & {
@@ -62,28 +82,31 @@ type PackageReader = {
 
 /** The reads of packages on one connection, and the last part of the read of a step. They throw `damaged`. */
 export function createPackageReads(db: DatabaseSync): PackageReader {
+  const selectPlace = statement<{ runId: string }, PackagePlace>(db, selectPlaceSql);
   const selectNames = statement<{ projectId: string }, { packageName: string }>(db, selectNamesSql);
   const selectInstallations = statement<{ projectId: string }, InstallationRow>(db, selectInstallationsSql);
-  const isRevoked = statement<ById, { isRevoked: number }>(db, isPublisherRevokedSql);
   const isLockHit = statement<LockPlace, { isQuarantined: number }>(db, isLockQuarantinedSql);
-  const isHit = statement<InstallationPlace, { isQuarantined: number }>(db, isQuarantinedSql);
+  const selectCondemnation = statement<InstallationPlace, CondemnationRow>(db, condemnationSql);
   const findRevision = createRevisionSource(db);
-  const isQuarantined = (target: Reads['startFacts']['args']): boolean => {
+  const settingReads = createSettingReads(db);
+  const condemnationOf = (target: Reads['startFacts']['args']): Condemnation => {
     const { projectId, packageName, installationId, lockDigest } = target;
-    return isHit.get({ projectId, packageName, installationId, lockDigest: toBytes(lockDigest) }) !== null;
+    const row = selectCondemnation.get({ projectId, packageName, installationId, lockDigest: toBytes(lockDigest) });
+    return { isQuarantined: row?.isQuarantined === 1, isPublisherRevoked: row?.isPublisherRevoked === 1 };
   };
-  const findHead = createHeadReader(db, { isQuarantined, findRevision });
+  const findHead = createHeadReader(db, { condemnationOf, findRevision });
   return {
     package: findHead,
+    packageOfRun(args) {
+      const place = selectPlace.get(args);
+      return place === null ? null : findHead(place);
+    },
+    settings: settingReads.settings,
     packages: ({ projectId }) =>
       selectNames.all({ projectId }).flatMap(({ packageName }) => findHead({ projectId, packageName }) ?? []),
     startFacts(target) {
-      const { projectId, packageName, installationId } = target;
-      return {
-        head: findHead({ projectId, packageName }),
-        isQuarantined: isQuarantined(target),
-        isPublisherRevoked: isRevoked.get({ installationId }) !== null,
-      };
+      const { projectId, packageName } = target;
+      return { head: findHead({ projectId, packageName }), ...condemnationOf(target) };
     },
     isLockQuarantined: ({ projectId, packageName, lockDigest }) =>
       isLockHit.get({ projectId, packageName, lockDigest: toBytes(lockDigest) }) !== null,
@@ -96,6 +119,10 @@ export function createPackageReads(db: DatabaseSync): PackageReader {
       if (task === undefined || task.sourceDigest !== planStep.taskSourceDigest) {
         throw damaged('MaterializedRevisions', `has no task ${planStep.taskId} as planned`, { runId: run.id });
       }
+      const workflow = revision.workflows.find(({ id }) => id === plan.workflowId);
+      if (workflow === undefined || workflow.definitionDigest !== plan.workflowDefinitionDigest) {
+        throw damaged('MaterializedRevisions', `has no workflow ${plan.workflowId} as planned`, { runId: run.id });
+      }
       return {
         rows,
         step,
@@ -104,14 +131,16 @@ export function createPackageReads(db: DatabaseSync): PackageReader {
         planStep,
         plan,
         task,
-        isQuarantined: isQuarantined(plan.target),
+        workflow,
+        settings: settingReads.ofTask(plan.target, task),
+        ...condemnationOf(plan.target),
       };
     },
   };
 }
 
 type HeadParts = {
-  readonly isQuarantined: (target: Reads['startFacts']['args']) => boolean;
+  readonly condemnationOf: (target: Reads['startFacts']['args']) => Condemnation;
   readonly findRevision: (digest: string) => MaterializedRevision;
 };
 
@@ -136,7 +165,7 @@ function createHeadReader(db: DatabaseSync, parts: HeadParts): (place: PackagePl
       publication: decodePublication(publication),
       lifecycle: decodeLifecycle(lifecycle),
       revision: parts.findRevision(target.materializedRevisionDigest),
-      isQuarantined: parts.isQuarantined(target),
+      ...parts.condemnationOf(target),
     };
   };
 }

@@ -52,27 +52,41 @@ const runningSql = `SELECT i.runId, r.createdAtMs AS admittedAtMs, r.planDigest
     AND NOT EXISTS (SELECT 1 FROM SetAside AS a WHERE a.runId = i.runId)
   ORDER BY r.createdAtMs, r.planDigest LIMIT :limit`;
 
-// The latest attempt of a step is the only one that can be of its present epoch.
-const readySql = `SELECT i.runId, r.createdAtMs AS admittedAtMs, r.planDigest, l.stepKey
+// The latest attempt of a step is the only one that can be of its present epoch. What is left out goes first, before
+// any step is looked at: thousands of runs may wait for one workflow.
+const readySql = `SELECT i.runId, i.packageName, i.workflowId, r.createdAtMs AS admittedAtMs, r.planDigest, l.stepKey
   FROM RunRecords AS r
   CROSS JOIN RunIdentities AS i ON i.runKey = r.recordKey >> 8
   CROSS JOIN RunRecords AS s ON s.recordKey BETWEEN r.recordKey + 1 AND r.recordKey + 255 AND s.status = 'ready'
   CROSS JOIN QingLong3PluginPackageWorkflowAdmissionSteps AS l ON l.recordKey = s.recordKey
   WHERE r.number = 0 AND r.status = 'running' AND r.cancelRequestedAtMs IS NULL
     AND (r.createdAtMs, r.planDigest) > (+:admittedAtMs, +:planDigest)
+    AND i.packageName || '/' || i.workflowId NOT IN (SELECT value FROM json_each(:except))
     AND NOT EXISTS (SELECT 1 FROM SetAside AS a WHERE a.runId = i.runId)
     AND NOT EXISTS (
       SELECT 1 FROM RunAttempts AS t WHERE t.attemptKey = s.lastAttemptKey AND t.stepRunVersion = s.version
     )
   ORDER BY r.createdAtMs, r.planDigest, s.recordKey LIMIT :limit`;
 
-const ofInstallationSql = `SELECT i.runId
+const condemnedSql = `SELECT i.runId, r.createdAtMs AS admittedAtMs, r.planDigest
   FROM RunRecords AS r
   CROSS JOIN QingLong3PluginPackageWorkflowAdmissions AS l ON l.runKey = r.recordKey >> 8
   CROSS JOIN RunIdentities AS i ON i.runKey = l.runKey
   WHERE r.number = 0 AND r.status = 'running' AND r.cancelRequestedAtMs IS NULL
-    AND l.installationId = +:installationId
+    AND (r.createdAtMs, r.planDigest) > (+:admittedAtMs, +:planDigest)
     AND NOT EXISTS (SELECT 1 FROM SetAside AS a WHERE a.runId = i.runId)
+    AND (
+      EXISTS (
+        SELECT 1 FROM PackageQuarantines AS q
+        WHERE q.projectId = l.projectId AND q.packageName = l.packageName AND q.lockDigest = l.lockDigest
+          AND q.installationId = l.installationId
+      )
+      OR EXISTS (
+        SELECT 1 FROM PackageInstallations AS n
+        CROSS JOIN Publishers AS p ON p.keyId = n.publisherKeyId
+        WHERE n.installationId = l.installationId AND p.revokedAtMs IS NOT NULL
+      )
+    )
   ORDER BY r.createdAtMs, r.planDigest LIMIT :limit`;
 
 const setAsideSql = 'SELECT runId, code, summary, atMs FROM SetAside WHERE runId = :runId';
@@ -81,10 +95,11 @@ const allSetAsideSql = 'SELECT runId, code, summary, atMs FROM SetAside ORDER BY
 type PageArguments = { readonly limit: number; readonly after: RunCursor | null };
 type PageValues = { limit: number; admittedAtMs: number; planDigest: Uint8Array };
 type PageRow = { readonly runId: string; readonly admittedAtMs: number; readonly planDigest: Uint8Array };
+type ReadyRow = PageRow & { readonly stepKey: string; readonly packageName: string; readonly workflowId: string };
 
 export type PageReads = Pick<
   Reads,
-  'candidates' | 'readySteps' | 'runningRuns' | 'runsOfInstallation' | 'setAside' | 'allSetAside'
+  'candidates' | 'readySteps' | 'runningRuns' | 'condemnedRuns' | 'setAside' | 'allSetAside'
 >;
 type PageReader = { readonly [N in keyof PageReads]: (args: PageReads[N]['args']) => PageReads[N]['rows'] };
 
@@ -92,16 +107,19 @@ type PageReader = { readonly [N in keyof PageReads]: (args: PageReads[N]['args']
 export function createPageReads(db: DatabaseSync): PageReader {
   const candidates = statement<PageValues, PageRow>(db, candidatesSql);
   const running = statement<PageValues, PageRow>(db, runningSql);
-  const ready = statement<PageValues, PageRow & { readonly stepKey: string }>(db, readySql);
-  const ofInstallation = statement<{ installationId: string; limit: number }, { runId: string }>(db, ofInstallationSql);
+  const ready = statement<PageValues & { except: string }, ReadyRow>(db, readySql);
+  const condemned = statement<PageValues, PageRow>(db, condemnedSql);
   const setAside = statement<{ runId: string }, SetAside>(db, setAsideSql);
   const allSetAside = statement<{ limit: number }, SetAside>(db, allSetAsideSql);
   return {
     candidates: (page) => readPage(candidates, page),
     runningRuns: (page) => readPage(running, page),
     // The cursor is a run's, so a page holds whole runs: it ends with the one in which the limit is reached.
-    readySteps: (page) => cutSteps(ready.all({ ...pageValues(page), limit: page.limit + limits.stepsMax }), page.limit),
-    runsOfInstallation: (page) => ofInstallation.all(page).map(({ runId }) => runId),
+    readySteps({ except = [], ...page }) {
+      const values = { ...pageValues(page), limit: page.limit + limits.stepsMax, except: JSON.stringify(except) };
+      return cutSteps(ready.all(values), page.limit);
+    },
+    condemnedRuns: (page) => readPage(condemned, page),
     setAside: ({ runId }) => setAside.get({ runId }),
     allSetAside: ({ limit }) => allSetAside.all({ limit }),
   };
@@ -121,12 +139,17 @@ function cursorOf({ admittedAtMs, planDigest }: PageRow): RunCursor {
   return { admittedAtMs, planDigest: toHex(planDigest) };
 }
 
-function cutSteps(rows: readonly (PageRow & { readonly stepKey: string })[], limit: number): StepPage {
+function cutSteps(rows: readonly ReadyRow[], limit: number): StepPage {
   const last = rows[limit - 1];
   const cut = last === undefined ? -1 : rows.findIndex((row, index) => index >= limit && row.runId !== last.runId);
   const kept = cut < 0 ? rows : rows.slice(0, cut);
   return {
-    steps: kept.map(({ runId, stepKey }) => ({ runId, stepRunId: deriveStepRunId({ runId, stepKey }) })),
+    steps: kept.map(({ runId, stepKey, packageName, workflowId }) => ({
+      runId,
+      stepRunId: deriveStepRunId({ runId, stepKey }),
+      packageName,
+      workflowId,
+    })),
     next: last === undefined ? null : cursorOf(last),
   };
 }

@@ -2,12 +2,14 @@
 // how stands in the reads-… modules.
 import type { DatabaseSync } from 'node:sqlite';
 import type { ReadName, Reads } from '../../protocol/reads.ts';
+import { createActivityReads } from './reads-activity.ts';
 import { createAdmissionReads } from './reads-admission.ts';
 import { createIdReads } from './reads-id.ts';
 import { createListReads } from './reads-list.ts';
 import { createPackageReads } from './reads-package.ts';
 import { createPageReads } from './reads-page.ts';
 import { createPlanSource } from './reads-plan.ts';
+import { createPublisherReads } from './reads-publisher.ts';
 import { createRunReads } from './reads-run.ts';
 
 export type SqliteReads = { readonly [N in ReadName]: (args: Reads[N]['args']) => Reads[N]['rows'] };
@@ -25,8 +27,10 @@ export function createReads(db: DatabaseSync): SqliteReads {
     ...packages,
     ...createAdmissionReads(db, plans),
     ...createPageReads(db),
+    ...createPublisherReads(db),
+    ...createActivityReads(db),
     runs: createListReads(db),
-    runIds: createIdReads(db),
+    ...createIdReads(db),
     step(place) {
       const found = findStep(place);
       return found === null ? null : completeStep(found);

@@ -41,8 +41,8 @@ function decodeTarget(row: TargetRow): GenerationTarget {
 }
 
 /** The columns of an installation; `state` is the only one that ever changes. */
-export function encodeInstallation({ target, version, state, publisherKeyId, installedAtMs }: Installation) {
-  return { ...encodeTarget(target), version, state, publisherKeyId, installedAtMs };
+export function encodeInstallation({ target, signature, ...fields }: Installation) {
+  return { ...encodeTarget(target), ...fields, signature: toBytesOrNull(signature) };
 }
 
 export type InstallationRow = ReturnType<typeof encodeInstallation>;
@@ -55,7 +55,7 @@ export function decodeInstallation(row: InstallationRow): Installation {
     throw damaged('PackageInstallations', `of ${row.packageName} ${row.generation} differs from its digest`);
   }
   const { version, state, publisherKeyId, installedAtMs } = row;
-  return { target, version, state, publisherKeyId, installedAtMs };
+  return { target, version, state, publisherKeyId, signature: toHexOrNull(row.signature), installedAtMs };
 }
 
 /** The columns of one entry of the publication chain. */

@@ -246,6 +246,7 @@ export type AttemptRow = {
   readonly signal: string | null;
   readonly outputBytes: number | null;
   readonly outputTruncated: number | null;
+  readonly durationMs: number | null;
   readonly errorCode: string | null;
   readonly errorSummary: string | null;
   readonly digest: Uint8Array;
@@ -269,6 +270,7 @@ export function encodeAttemptProgress(attempt: RunAttempt) {
     signal: attempt.signal,
     outputBytes: attempt.outputBytes,
     outputTruncated: outputTruncated === null ? null : Number(outputTruncated),
+    durationMs: attempt.durationMs,
     errorCode: attempt.errorCode,
     errorSummary: attempt.errorSummary,
     digest: toBytes(attempt.digest),
@@ -298,6 +300,7 @@ export function decodeAttempt(row: AttemptRow, run: Run, plan: Plan): RunAttempt
     signal: row.signal,
     outputBytes: row.outputBytes,
     outputTruncated: outputTruncated === null ? null : outputTruncated === 1,
+    durationMs: row.durationMs,
     errorCode: row.errorCode,
     errorSummary: row.errorSummary,
     claimedAtMs: row.claimedAtMs,

@@ -95,6 +95,7 @@ export const sqliteCodes = {
   locked: 6,
   readOnly: 8,
   ioError: 10,
+  corrupt: 11,
   full: 13,
   constraint: 19,
   notADatabase: 26,
@@ -126,7 +127,7 @@ const meanings: Readonly<Record<number, Meaning>> = {
   8: noAccess, // READONLY
   10: noService, // IOERR
   11: damagedFile, // CORRUPT
-  13: { code: 'full', hint: 'free space on the file system of the data directory, or prune old runs' }, // FULL
+  13: { code: 'full', hint: 'free some space on the file system of the data directory' }, // FULL
   14: noAccess, // CANTOPEN
   15: lockedOut, // PROTOCOL: the WAL's lock could not be had
   26: damagedFile, // NOTADB

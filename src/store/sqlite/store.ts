@@ -1,5 +1,6 @@
 // Puts the SQLite store together: directory, holder lock, database, readiness, authority; in this order, and undone in
 // the reverse one. Owns when a database may be made and when it may be migrated.
+import type { Stats } from 'node:fs';
 import type { DatabaseSync } from 'node:sqlite';
 import { EdgeError } from '../../core/errors.ts';
 import type { Alarm, Clock, Ids } from '../../core/ports.ts';
@@ -11,6 +12,7 @@ import {
   type DataPaths,
   databaseState,
   fixSettings,
+  isStillFile,
   makeDataDirectory,
   readSettings,
   statOf,
@@ -154,6 +156,7 @@ function createStore({ options, storeParts, paths, lock, settings }: Entrance): 
     }
   };
   const connection = connect();
+  const database = statOf(paths.database);
   const authority = new Authority({
     connection,
     reconnect: (old) => {
@@ -161,6 +164,7 @@ function createStore({ options, storeParts, paths, lock, settings }: Entrance): 
       return connect();
     },
     isLogFull: (db) => isLogFull(db, paths, settings),
+    findLoss: () => findLoss(paths, lock, database),
     disconnect: ({ db }) => db.close(),
     clock,
     alarm,
@@ -183,6 +187,18 @@ function createStore({ options, storeParts, paths, lock, settings }: Entrance): 
       }
     },
   };
+}
+
+/** Two looks at files, microseconds: whoever removed one of them may have let another process in beside this one. */
+function findLoss(paths: DataPaths, lock: HolderLock, database: Stats | null): EdgeError | null {
+  const isDatabaseThere = isStillFile(paths.database, database);
+  if (isDatabaseThere && lock.isHeld()) {
+    return null;
+  }
+  const file = isDatabaseThere ? paths.lock : paths.database;
+  return new EdgeError('unavailable', `${file} was removed or replaced while this process held it`, {
+    hint: 'nothing more is written; see who else uses this directory, then start again',
+  });
 }
 
 type CheckpointRow = { readonly busy: number };

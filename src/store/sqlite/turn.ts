@@ -37,13 +37,15 @@ export type ExecutedTurn = {
   readonly failures: readonly Failure[];
   /** What follows but has no place in this turn any more. */
   readonly rest: readonly Operation[];
+  /** Whether `closing` wrote anything. */
+  readonly isClosingPart: boolean;
 };
 
 /** The transaction is gone or of no use. `culprit` is whose doing it was; null where it was nobody's in particular. */
 export type GoneTurn = {
   readonly kind: 'gone';
   readonly members: readonly Member[];
-  readonly culprit: Member | null;
+  readonly culprit: Member | 'closing' | null;
   readonly error: unknown;
 };
 
@@ -78,7 +80,7 @@ export function executeTurn(work: TurnWork): ExecutedTurn | GoneTurn {
   const members: Member[] = [];
   const answers: { member: Member; answer: Answer }[] = [];
   const chains = new Chains(work);
-  const gone = (culprit: Member | null, error: unknown): GoneTurn => {
+  const gone = (culprit: Member | 'closing', error: unknown): GoneTurn => {
     rollbackQuietly(db);
     return { kind: 'gone', members, culprit, error };
   };
@@ -95,17 +97,18 @@ export function executeTurn(work: TurnWork): ExecutedTurn | GoneTurn {
       answers.push({ member, answer: { error } });
     }
   }
+  const writesBefore = chains.writes;
   try {
     closing?.(chains.turn());
   } catch (error) {
-    return gone(null, error);
+    return gone('closing', error);
   }
   // `closing` may have caught the error that ended the transaction.
   if (!db.isTransaction) {
-    return gone(null, chains.lastError);
+    return gone('closing', chains.lastError);
   }
   const { settled, failures, rest } = chains;
-  return { kind: 'executed', answers, settled, failures, rest };
+  return { kind: 'executed', answers, settled, failures, rest, isClosingPart: chains.writes > writesBefore };
 }
 
 /** Operations of one turn, each with all that follows it. */
@@ -114,8 +117,9 @@ class Chains {
   readonly failures: Failure[] = [];
   readonly rest: Operation[] = [];
   lastError: unknown = null;
+  /** How many operations have written. */
+  writes = 0;
   readonly #work: TurnWork;
-  #isWriting = false;
 
   constructor(work: TurnWork) {
     this.#work = work;
@@ -150,11 +154,26 @@ class Chains {
   #one(operation: Operation, freshIds: readonly string[]) {
     try {
       const carriedOut = this.#work.driver.carryOut(operation, freshIds);
-      this.#isWriting ||= carriedOut.isWriting;
-      this.settled.push({ operation, outcome: carriedOut.outcome });
+      this.writes += carriedOut.isWriting ? 1 : 0;
+      this.settled.push({ operation, outcome: carriedOut.outcome, runId: carriedOut.runId });
       return carriedOut;
     } catch (error) {
       this.lastError = this.#work.db.isTransaction ? this.lastError : (this.lastError ?? error);
+      throw error;
+    }
+  }
+
+  #together<T>(work: () => T): T {
+    const lists = [this.settled, this.failures, this.rest];
+    const lengths = lists.map(({ length }) => length);
+    const writesBefore = this.writes;
+    try {
+      return this.#work.driver.together(work);
+    } catch (error) {
+      for (const [index, list] of lists.entries()) {
+        list.length = lengths[index]!;
+      }
+      this.writes = writesBefore;
       throw error;
     }
   }
@@ -163,8 +182,9 @@ class Chains {
     const { driver, ids } = this.#work;
     return {
       operate: <O>(operation: Operation<O>) => this.carryOut(operation, drawIds(operation, ids)) as O,
+      together: (work) => this.#together(work),
       read: driver.read,
-      isWriting: () => this.#isWriting,
+      isWriting: () => this.writes > 0,
     };
   }
 }
@@ -180,6 +200,13 @@ export type CommitResult =
   | { readonly kind: 'failed'; readonly error: unknown }
   | { readonly kind: 'unknown'; readonly error: unknown };
 
+const certainFailures: ReadonlySet<number> = new Set([
+  sqliteCodes.full,
+  sqliteCodes.constraint,
+  sqliteCodes.corrupt,
+  sqliteCodes.notADatabase,
+]);
+
 /** COMMIT, once. `busy` leaves the transaction open; after `failed` it certainly did not happen; never throws. */
 export function commitTurn(db: DatabaseSync): CommitResult {
   try {
@@ -191,10 +218,9 @@ export function commitTurn(db: DatabaseSync): CommitResult {
       return { kind: 'busy', error };
     }
     rollbackQuietly(db);
-    // Out of space, or a constraint checked at the end: refused before the commit point. Anything else may have struck
-    // on either side of it.
+    // Out of space, a constraint checked at the end, or a page that cannot be one: refused before the commit point, for
+    // behind it pages are only written. Anything else may have struck on either side of it.
     const code = sqliteCode(raw);
-    const isCertain = code === sqliteCodes.full || code === sqliteCodes.constraint;
-    return { kind: isCertain ? 'failed' : 'unknown', error };
+    return { kind: code !== null && certainFailures.has(code) ? 'failed' : 'unknown', error };
   }
 }

@@ -4,8 +4,13 @@ import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { realAlarm, realClock, realIds } from '../../../src/runtime/ports.ts';
 import { openSqliteStore } from '../../../src/sqlite.ts';
+import { activityContract } from '../../contract/activity.ts';
 import { admissionContract } from '../../contract/admission.ts';
 import { executionContract } from '../../contract/execution.ts';
+import { newsContract } from '../../contract/news.ts';
+import { publisherContract } from '../../contract/publisher.ts';
+import { retryContract } from '../../contract/retry.ts';
+import { settingsContract } from '../../contract/settings.ts';
 import { createTestClock } from '../../contract/world.ts';
 
 for (const [profile, durability] of [
@@ -39,7 +44,15 @@ for (const [profile, durability] of [
       return { clock, store };
     };
     const root = t.testdir({});
-    for (const { name, run } of [...admissionContract, ...executionContract]) {
+    for (const { name, run } of [
+      ...admissionContract,
+      ...executionContract,
+      ...newsContract,
+      ...retryContract,
+      ...activityContract,
+      ...settingsContract,
+      ...publisherContract,
+    ]) {
       t.test(name, (t) => run(t, openWorld));
     }
   });

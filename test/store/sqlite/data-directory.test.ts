@@ -6,6 +6,7 @@ import {
   findDataDirectory,
   fixSettings,
   makeDataDirectory,
+  readConfigFile,
   readSettings,
   writeMarker,
 } from '../../../src/store/sqlite/data-directory.ts';
@@ -90,6 +91,27 @@ t.test('a config.json that cannot be understood is refused with what is wrong', 
     writeFileSync(paths.config, text);
     t.throws(() => readSettings(paths), { code: 'invalid', hint: /./ }, text);
   }
+});
+
+t.test('every mistake in what is fixed is told with its file and key', async (t) => {
+  const paths = makeDataDirectory(t.testdir({ 'config.json': '{ "profile": "cluster", "durability": "none" }' }));
+  t.throws(() => readSettings(paths), {
+    code: 'invalid',
+    message: /profile must be edge or standalone, and durability must be/,
+    mistakes: [
+      { file: paths.config, path: 'profile' },
+      { file: paths.config, path: 'durability' },
+    ],
+  });
+});
+
+t.test('whoever owns the other settings reads config.json as it is', async (t) => {
+  const root = t.testdir({ empty: {}, kept: { 'config.json': '{ "concurrency": "many", "x": null }' } });
+  t.equal(readConfigFile(path.join(root, 'empty')), null);
+  t.equal(readConfigFile(path.join(root, 'none')), null);
+  const kept = path.join(root, 'kept');
+  const values = { concurrency: 'many', x: null };
+  t.same(readConfigFile(kept), { path: path.join(kept, 'config.json'), values });
 });
 
 t.test('what the directory has wins over the default, never over what was asked for', async (t) => {

@@ -1,10 +1,10 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import t from 'tap';
 import { realClock } from '../../../src/runtime/ports.ts';
 import { makeDataDirectory } from '../../../src/store/sqlite/data-directory.ts';
-import { acquireHolderLock, readHolder } from '../../../src/store/sqlite/holder-lock.ts';
+import { acquireHolderLock, isHeld, readHolder } from '../../../src/store/sqlite/holder-lock.ts';
 import { startChild } from './child.ts';
 
 const clock = realClock();
@@ -39,6 +39,30 @@ t.test('one process holds a directory; the second is told who, and a SIGKILL fre
   // The holder's own child still lives: the lock did not pass to it.
   process.kill(grandchild, 0);
   acquire().release();
+});
+
+t.test('whether a directory is held is told by the lock alone, and looking leaves everything as it is', async (t) => {
+  const paths = makeDataDirectory(t.testdir());
+  t.equal(isHeld(paths), false, 'without a lock file');
+  const holder = startChild(t, holderProgram(paths.data));
+  const grandchild = Number(await holder.line());
+  t.teardown(() => process.kill(grandchild, 'SIGKILL'));
+  t.equal(isHeld(paths), true);
+  rmSync(paths.holder);
+  t.equal(isHeld(paths), true, 'also where nobody says so');
+  holder.process.kill('SIGKILL');
+  await holder.ended();
+  writeFileSync(paths.holder, JSON.stringify({ pid: process.pid, socket: null, startedAtMs: 1, command: 'stale' }));
+  t.equal(readHolder(paths)?.command, 'stale');
+  t.equal(isHeld(paths), false, 'and not where somebody says so who is not it');
+  t.equal(statSync(paths.lock).size, 0);
+
+  const lock = acquireHolderLock(paths, identity, clock);
+  t.equal(isHeld(paths), true, 'in the process of the holder too');
+  const child = startChild(t, holderProgram(paths.data));
+  t.match(await child.ended(), { code: 1, errors: /is held by process/ }, 'which has not lost it by looking');
+  lock.release();
+  t.equal(isHeld(paths), false);
 });
 
 t.test('within one process, too, a directory has one holder', async (t) => {

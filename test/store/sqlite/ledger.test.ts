@@ -1,10 +1,12 @@
 import t from 'tap';
+import { derivePublisherKeyId } from '../../../src/core/ids.ts';
 import {
   appendLifecycle,
   appendPublication,
   type Installation,
   sealGeneration,
 } from '../../../src/core/publication.ts';
+import { computeLockDigest } from '../../../src/core/revision.ts';
 import { isCollision } from '../../../src/store/sqlite/statement.ts';
 import { admittedAtMs, edgeErrorOf } from '../../core/samples.ts';
 import { admitRun, openSample, type Sample } from './sample-database.ts';
@@ -21,11 +23,13 @@ function collides(t: Parameters<typeof openSample>[0], action: () => unknown, wh
   }
 }
 
-/** Generation 2 of the sample's package, with the same contents in an installation of its own. */
-function upgradeOf({ target, installation, publication, revision }: Sample) {
+/** Generation 2 of the sample's package, with the same contents in an installation of its own, signed by `key-a`. */
+function upgradeOf({ target, installation, publication, revision, db }: Sample) {
+  db.exec("INSERT INTO Publishers VALUES ('key-a', zeroblob(32), 1, NULL, NULL)");
   const { generationDigest: _digest, ...contents } = target;
   const next = sealGeneration({ ...contents, installationId: 'inst-2', generation: 2 });
-  const upgraded: Installation = { ...installation, target: next, publisherKeyId: 'key-a' };
+  const signed = { publisherKeyId: 'key-a', signature: '5a'.repeat(64) };
+  const upgraded: Installation = { ...installation, target: next, ...signed };
   const nowMs = admittedAtMs;
   const lifecycle = appendLifecycle({ previous: null, target: next, state: 'active', reason: null, nowMs });
   const { lifecycleEventDigest } = lifecycle;
@@ -56,7 +60,7 @@ function upgrade(sample: Sample) {
 t.test('an installed package is read back as it was written', async (t) => {
   const sample = openSample(t, shape);
   const { installation, publication, lifecycle, revision } = sample;
-  const head = { installation, publication, lifecycle, revision, isQuarantined: false };
+  const head = { installation, publication, lifecycle, revision, isQuarantined: false, isPublisherRevoked: false };
   t.same(sample.reads.package(place), head);
   t.same(sample.reads.packages({ projectId: 'default' }), [head]);
   t.same(sample.reads.installations({ projectId: 'default' }), [installation]);
@@ -68,7 +72,14 @@ t.test('an upgrade moves the heads; the generation before stays, superseded', as
   const sample = openSample(t, shape);
   const { upgraded, lifecycle, published } = upgrade(sample);
   const { revision } = sample;
-  const head = { installation: upgraded, publication: published, lifecycle, revision, isQuarantined: false };
+  const head = {
+    installation: upgraded,
+    publication: published,
+    lifecycle,
+    revision,
+    isQuarantined: false,
+    isPublisherRevoked: false,
+  };
   t.same(sample.reads.package(place), head);
   t.same(sample.reads.installations({ projectId: 'default' }), [
     { ...sample.installation, state: 'superseded' },
@@ -188,7 +199,7 @@ t.test('an admission is found by its plan, its run and its key; another project 
 
 t.test('quarantine and revocation are facts of exactly one installation; a lock is asked for alone', async (t) => {
   const sample = openSample(t, shape);
-  const { reads, ledger, target, db } = sample;
+  const { reads, ledger, target } = sample;
   admitRun(sample, 1);
   const { upgraded } = upgrade(sample);
   const { projectId, packageName, installationId, lockDigest } = target;
@@ -203,11 +214,66 @@ t.test('quarantine and revocation are facts of exactly one installation; a lock 
   const stepRunId = [...reads.run({ runId: 'run-1' })!.steps.keys()][0]!;
   t.equal(reads.step({ runId: 'run-1', stepRunId })?.isQuarantined, true, 'a step of its run knows');
   collides(t, () => ledger({ write: 'quarantine', quarantine: { ...first, reason: 'again', atMs: 1 } }), 'it');
-  db.exec("INSERT INTO Publishers VALUES ('key-a', zeroblob(32), 1, NULL)");
   t.match(reads.startFacts(second), { isPublisherRevoked: false });
-  db.exec('UPDATE Publishers SET revokedAtMs = 2');
-  t.match(reads.startFacts(second), { isPublisherRevoked: true });
+  ledger({ write: 'revocation', keyId: 'key-a', reason: 'leaked', atMs: 2 });
+  t.match(reads.startFacts(second), { isPublisherRevoked: true, head: { isPublisherRevoked: true } });
   t.match(reads.startFacts(first), { isPublisherRevoked: false });
+});
+
+t.test('a publisher is read back, is revoked once, and a key that is not its id is damage', async (t) => {
+  const { ledger, reads, db } = openSample(t, shape);
+  const publicKey = 'ab'.repeat(32);
+  const keyId = derivePublisherKeyId(publicKey);
+  const publisher = { keyId, publicKey, addedAtMs: 1, revokedAtMs: null, revokeReason: null };
+  ledger({ write: 'publisher', publisher });
+  t.same(reads.publisher({ keyId }), publisher);
+  t.equal(reads.publisher({ keyId: '' }), null);
+  collides(t, () => ledger({ write: 'publisher', publisher }), 'the key');
+  const revocation = { write: 'revocation', keyId, reason: 'leaked', atMs: 2 } as const;
+  ledger(revocation);
+  t.same(reads.publishers({}), [{ ...publisher, revokedAtMs: 2, revokeReason: 'leaked' }]);
+  t.throws(() => ledger(revocation), /broken invariant/);
+  t.throws(() => db.exec('UPDATE Publishers SET revokedAtMs = NULL, revokeReason = NULL'), /change once/);
+  t.throws(() => db.exec('DELETE FROM Publishers'), /Publishers stay/);
+  db.exec("INSERT INTO Publishers VALUES ('pk_other', zeroblob(32), 1, NULL, NULL)");
+  t.match(
+    edgeErrorOf(() => reads.publisher({ keyId: 'pk_other' })),
+    { code: 'damaged' },
+  );
+});
+
+t.test('the bytes that a revoked key signed are refused under that package alone', async (t) => {
+  const sample = openSample(t, shape);
+  const { ledger, reads, target } = sample;
+  const { projectId, packageName, lockDigest } = target;
+  upgrade(sample);
+  t.notOk(reads.isLockQuarantined({ projectId, packageName, lockDigest }));
+  ledger({ write: 'revocation', keyId: 'key-a', reason: 'leaked', atMs: 2 });
+  t.ok(reads.isLockQuarantined({ projectId, packageName, lockDigest }));
+  t.notOk(reads.isLockQuarantined({ projectId, packageName, lockDigest: 'a'.repeat(64) }));
+  t.notOk(reads.isLockQuarantined({ projectId, packageName: 'other', lockDigest }));
+});
+
+t.test('the files of a package are read back by their lock digest, and an altered list is damage', async (t) => {
+  const { ledger, reads, db } = openSample(t, shape);
+  const files = [
+    { path: 'qinglong.yaml', mode: 0o600, size: 3, sha256: 'a'.repeat(64) },
+    { path: 'scripts/签到.sh', mode: 0o700, size: 0, sha256: 'b'.repeat(64) },
+  ];
+  const lockDigest = computeLockDigest(files);
+  ledger({ write: 'package-files', lockDigest, files });
+  ledger({ write: 'package-files', lockDigest, files });
+  t.same(reads.packageFiles({ lockDigest }), files);
+  t.equal(reads.packageFiles({ lockDigest: 'c'.repeat(64) }), null);
+  db.exec('DROP TRIGGER PackageFilesNeverChange');
+  for (const altered of ['[]', '[1]', '{}', '[']) {
+    db.prepare('UPDATE PackageFiles SET files = ?').run(altered);
+    t.match(
+      edgeErrorOf(() => reads.packageFiles({ lockDigest })),
+      { code: 'damaged' },
+      altered,
+    );
+  }
 });
 
 t.test('a run is set aside with its reason, the latest one, until it is taken back', async (t) => {

@@ -42,6 +42,29 @@ for (const profile of profiles) {
   });
 }
 
+t.test('several reads of one moment do not see what is committed in between', async (t) => {
+  const data = t.testdir();
+  await makeStore(data, 'standalone');
+  const reader = openReader(data);
+  // Only with a write-ahead log can anybody commit meanwhile.
+  const writer = new DatabaseSync(path.join(data, 'qinglong.db'));
+  const seen = reader.readTogether((read) => {
+    const before = read(hasNote('b'));
+    writer.exec("INSERT INTO Notes (id, text) VALUES ('b', 'late')");
+    return [before, read(hasNote('b'))];
+  });
+  t.same(seen, [false, false]);
+  t.equal(reader.read(hasNote('b')), true);
+  writer.close();
+  const failing = () =>
+    reader.readTogether(() => {
+      throw new RangeError('enough');
+    });
+  t.throws(failing, { name: 'RangeError' });
+  t.equal(reader.read(hasNote('a')), true, 'and the next one begins anew');
+  reader.close();
+});
+
 t.test('with a rollback journal, reading makes no file and changes none', async (t) => {
   const data = t.testdir();
   await makeStore(data);
@@ -92,7 +115,7 @@ t.test('a lost database and one of another version are told as that', async (t) 
     ...toyMigrations,
     migration('0003-more', 'CREATE TABLE More (id INTEGER PRIMARY KEY) STRICT;'),
   ]);
-  t.throws(() => openReaderWith({ data }, { ...toyParts, schema: newer }), { code: 'unavailable', hint: /migrate/ });
+  t.throws(() => openReaderWith({ data }, { ...toyParts, schema: newer }), { code: 'unavailable', hint: /the version of this program/ });
   const older = schemaOf(toyMigrations.slice(0, 1));
   t.throws(() => openReaderWith({ data }, { ...toyParts, schema: older }), { code: 'unavailable', message: /newer/ });
   rmSync(path.join(data, 'qinglong.db'));

@@ -193,10 +193,10 @@ t.test('a capability of another version, or none, is named', async (t) => {
   t.match(none, { code: 'damaged', message: /capability is missing/ });
 });
 
-t.test('an older database asks for migrate, a newer one for a newer program', async (t) => {
+t.test('an older database asks for the program that made it, a newer one for a newer program', async (t) => {
   const file = makeDatabase(t);
   const older = altered(file, (db) => db.exec("DELETE FROM Migrations WHERE id LIKE '0084%'"));
-  t.match(older, { code: 'unavailable', message: /lacks 0084-/, hint: /migrate/ });
+  t.match(older, { code: 'unavailable', message: /lacks 0084-/, hint: /the version of this program/ });
   const newer = altered(file, (db) => db.exec("INSERT INTO Migrations VALUES ('9999-later', hex(zeroblob(32)), 1)"));
   t.match(newer, { code: 'unavailable', message: /newer/ });
   const none = altered(file, (db) => db.exec('DROP TABLE Migrations'));

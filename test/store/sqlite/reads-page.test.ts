@@ -146,6 +146,7 @@ t.test('ready steps are those without an attempt in their epoch, in whole runs, 
     );
   const whole = ['run-1 a', 'run-1 b', 'run-1 d', 'run-3 a', 'run-3 b', 'run-3 d', 'run-5 a', 'run-5 b', 'run-5 d'];
   t.same(keysOf(reads.readySteps({ limit: 64, after: null }).steps), whole);
+  t.match(reads.readySteps({ limit: 1, after: null }).steps[0], { packageName: 'net-watch', workflowId: 'watch' });
   const first = reads.readySteps({ limit: 1, after: null });
   t.same(keysOf(first.steps), whole.slice(0, 3), 'a page ends with the run in which it is full');
   const second = reads.readySteps({ limit: 4, after: first.next });
@@ -187,16 +188,33 @@ t.test('a run whose needs are no JSON is a candidate, so that its damage is foun
   t.match(error, { code: 'damaged', message: /AdmissionSteps\.needs/ });
 });
 
-t.test('a quarantine reaches the running runs of exactly that installation', async (t) => {
+t.test('a quarantine or a revocation reaches the running runs of exactly what it forbids', async (t) => {
   const sample = openSample(t, shape);
   for (let run = 1; run <= 4; run += 1) {
     admitRun(sample, run);
   }
   append(sample, 'run-2', cancel);
   sample.ledger({ write: 'set-aside', setAside: setAside('run-3') });
-  t.same(sample.reads.runsOfInstallation({ installationId: 'inst-1', limit: 64 }), ['run-1', 'run-4']);
-  t.same(sample.reads.runsOfInstallation({ installationId: 'inst-1', limit: 1 }), ['run-1']);
-  t.same(sample.reads.runsOfInstallation({ installationId: 'inst-2', limit: 64 }), []);
+  const { db, ledger, reads, target } = sample;
+  const condemned = (limit = 64) => reads.condemnedRuns({ limit, after: null });
+  t.same(condemned(), { runIds: [], next: null });
+  db.exec(
+    "INSERT INTO Publishers VALUES ('key-a', zeroblob(32), 1, 2, 'leaked'), ('key-b', zeroblob(32), 1, NULL, NULL)",
+  );
+  db.exec("UPDATE PackageInstallations SET publisherKeyId = 'key-b', signature = zeroblob(64)");
+  t.same(condemned().runIds, [], 'a key that is trusted');
+  db.exec("UPDATE PackageInstallations SET publisherKeyId = 'key-a'");
+  t.same(condemned().runIds, ['run-1', 'run-4'], 'neither cancelled ones nor those set aside');
+  db.exec('UPDATE PackageInstallations SET publisherKeyId = NULL, signature = NULL');
+  const { projectId, packageName, installationId, lockDigest } = target;
+  const quarantine = { projectId, packageName, installationId, lockDigest, reason: 'bad', atMs: 1 };
+  ledger({ write: 'quarantine', quarantine: { ...quarantine, installationId: 'inst-2' } });
+  t.same(condemned().runIds, [], 'the same bytes in another installation');
+  ledger({ write: 'quarantine', quarantine });
+  t.same(condemned().runIds, ['run-1', 'run-4']);
+  const first = condemned(1);
+  t.same(first.runIds, ['run-1']);
+  t.same(reads.condemnedRuns({ limit: 1, after: first.next }).runIds, ['run-4'], 'the cursor goes on behind it');
 });
 
 t.test('the list of runs is newest first, in pages, and by status and package', async (t) => {

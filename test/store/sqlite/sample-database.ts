@@ -88,6 +88,7 @@ export function openSample(t: Test, shape: Shape): Sample {
     version: revision.version,
     state: 'active',
     publisherKeyId: null,
+    signature: null,
     installedAtMs: nowMs,
   };
   ledger({ write: 'revision', revision });

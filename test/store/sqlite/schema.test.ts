@@ -114,6 +114,7 @@ const appendOnly = {
   QingLong3PluginPackageWorkflowAdmissions: 'generation = 9',
   QingLong3PluginPackageWorkflowAdmissionSteps: "needs = '[9]'",
   MaterializedRevisions: "revision = '{}'",
+  PackageFiles: "files = '[]'",
   AutomationPublications: "state = 'absent'",
   PackageLifecycleEvents: "state = 'disabled'",
   PackageQuarantines: "reason = 'other'",
@@ -126,6 +127,7 @@ t.test('append-only tables refuse every change, and lose rows through the gate o
   const { projectId, packageName, installationId, lockDigest } = target;
   const quarantine = { projectId, packageName, installationId, lockDigest, reason: 'bad', atMs: 1 };
   ledger({ write: 'quarantine', quarantine });
+  ledger({ write: 'package-files', lockDigest, files: [] });
   for (const [table, change] of Object.entries(appendOnly)) {
     const stays = new RegExp(`${table} (stay|go after|never change)`);
     t.throws(() => db.exec(`UPDATE ${table} SET ${change}`), stays);
@@ -215,4 +217,8 @@ t.test('rows beyond a bound, or with a part of what belongs together, are refuse
   refused(`${event} (1, 1, 9, 2, 0, ${admittedAtMs}, hex(zeroblob(${limits.eventPayloadBytesMax / 2 + 1})))`);
   refused(`${event} (NULL, 1, 9, 2, 0, ${admittedAtMs}, NULL)`);
   refused(`${event} (1, 1, 9, 1, 0, ${admittedAtMs}, '{}')`);
+  const setting = "INSERT INTO PackageSettings SELECT 'default', 'net-watch',";
+  refused(`${setting} 'A', 'x', zeroblob(${limits.settingSaltBytes - 1}), 1`);
+  refused(`${setting} 'A', printf('%.*c', ${limits.argumentBytesMax + 1}, 'x'), zeroblob(16), 1`);
+  refused(`${setting} printf('%.*c', ${limits.settingNameBytesMax + 1}, 'n'), 'x', zeroblob(16), 1`);
 });

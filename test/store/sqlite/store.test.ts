@@ -173,7 +173,7 @@ t.test('an older database is migrated only by being asked to, under the lock', a
   await makeStore(data);
   const more = migration('0003-more', 'CREATE TABLE More (id INTEGER PRIMARY KEY) STRICT;');
   const newer = { ...toyParts, schema: schemaOf([...toyMigrations, more]) };
-  t.throws(() => openToyStore({ data, parts: newer }), { code: 'unavailable', hint: /migrate/ });
+  t.throws(() => openToyStore({ data, parts: newer }), { code: 'unavailable', hint: /the version of this program/ });
   const { clock, alarm } = simulatedTime();
   const report = { failed: () => undefined, closedForGood: () => undefined };
   const ports = { clock, alarm, ids: realIds(realClock()), trustedFromMs: 0, report };

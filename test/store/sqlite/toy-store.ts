@@ -166,11 +166,15 @@ export type ToyStore = {
 export type ToyOptions = Partial<Pick<SqliteStoreOptions, 'profile' | 'durability' | 'command' | 'socket'>> & {
   readonly data: string;
   readonly closing?: TurnHooks['closing'];
+  readonly undone?: (error: unknown) => void;
+  readonly doubted?: () => void;
   readonly parts?: typeof toyParts;
 };
 
 /** Opens a toy store with simulated time; the caller closes it. */
-export function openToyStore({ data, closing = () => undefined, parts = toyParts, ...options }: ToyOptions): ToyStore {
+export function openToyStore(toyOptions: ToyOptions): ToyStore {
+  const { data, closing = () => undefined, undone = () => {}, doubted = () => {}, ...rest } = toyOptions;
+  const { parts = toyParts, ...options } = rest;
   const reported: Reported = { failed: [], closedForGood: [] };
   const commits: (readonly Settled[])[] = [];
   const { clock, alarm } = simulatedTime();
@@ -181,6 +185,6 @@ export function openToyStore({ data, closing = () => undefined, parts = toyParts
   const ids = realIds(realClock());
   const ports = { clock, alarm, ids, trustedFromMs: 0, report };
   const store = openStoreWith({ command: 'test', socket: null, ...options, data, ...ports }, parts);
-  store.attach({ closing, committed: (settled) => commits.push(settled) });
+  store.attach({ closing, committed: (settled) => commits.push(settled), undone, doubted });
   return { store, reported, commits, alarm, clock };
 }

@@ -37,6 +37,7 @@ CHECK ((deadlineStartUptimeMs IS NULL) = (deadlineStartMs IS NULL)),
 CHECK ((deadlineBootId IS NULL) = (deadlineStartMs IS NULL)),
 CHECK ((deadlineLengthMs IS NULL) = (deadlineStartMs IS NULL))
 ) STRICT;
+CREATE INDEX Retries ON RunIdentities (retryOfRunId) WHERE retryOfRunId IS NOT NULL;
 CREATE TABLE RunRecords (
 recordKey INTEGER PRIMARY KEY,
 runKey INTEGER GENERATED ALWAYS AS (recordKey >> 8) VIRTUAL,
@@ -155,9 +156,11 @@ generationDigest BLOB NOT NULL CHECK (length(generationDigest) = 32),
 materializedRevisionDigest BLOB NOT NULL CHECK (length(materializedRevisionDigest) = 32),
 version TEXT NOT NULL CHECK (octet_length(version) BETWEEN 1 AND 64),
 state TEXT NOT NULL CHECK (state IN ('staged', 'active', 'superseded', 'failed', 'removed')),
-publisherKeyId TEXT CHECK (octet_length(publisherKeyId) BETWEEN 1 AND 128),
+publisherKeyId TEXT REFERENCES Publishers (keyId) ON DELETE RESTRICT,
+signature BLOB CHECK (length(signature) = 64),
 installedAtMs INTEGER NOT NULL CHECK (installedAtMs BETWEEN 0 AND 9007199254740991),
-UNIQUE (projectId, packageName, generation)
+UNIQUE (projectId, packageName, generation),
+CHECK ((signature IS NULL) = (publisherKeyId IS NULL))
 ) STRICT;
 CREATE TABLE PackageInstallationHeads (
 projectId TEXT NOT NULL,
@@ -168,6 +171,10 @@ PRIMARY KEY (projectId, packageName)
 CREATE TABLE MaterializedRevisions (
 revisionDigest BLOB NOT NULL PRIMARY KEY CHECK (length(revisionDigest) = 32),
 revision TEXT NOT NULL CHECK (octet_length(revision) <= 4194304)
+) STRICT;
+CREATE TABLE PackageFiles (
+lockDigest BLOB NOT NULL PRIMARY KEY CHECK (length(lockDigest) = 32),
+files TEXT NOT NULL CHECK (octet_length(files) <= 8388608)
 ) STRICT;
 CREATE TABLE AutomationPublications (
 projectId TEXT NOT NULL,
@@ -220,11 +227,40 @@ CREATE TABLE Publishers (
 keyId TEXT NOT NULL PRIMARY KEY CHECK (octet_length(keyId) BETWEEN 1 AND 128),
 publicKey BLOB NOT NULL CHECK (length(publicKey) = 32),
 addedAtMs INTEGER NOT NULL CHECK (addedAtMs BETWEEN 0 AND 9007199254740991),
-revokedAtMs INTEGER CHECK (revokedAtMs BETWEEN 0 AND 9007199254740991)
+revokedAtMs INTEGER CHECK (revokedAtMs BETWEEN 0 AND 9007199254740991),
+revokeReason TEXT CHECK (octet_length(revokeReason) <= 2048),
+CHECK ((revokeReason IS NULL) = (revokedAtMs IS NULL))
+) STRICT, WITHOUT ROWID;
+CREATE TABLE PackageSettings (
+projectId TEXT NOT NULL CHECK (octet_length(projectId) BETWEEN 1 AND 128),
+packageName TEXT NOT NULL CHECK (octet_length(packageName) BETWEEN 1 AND 63),
+name TEXT NOT NULL CHECK (octet_length(name) BETWEEN 1 AND 63),
+value TEXT NOT NULL CHECK (octet_length(value) <= 131071),
+salt BLOB NOT NULL CHECK (length(salt) = 16),
+updatedAtMs INTEGER NOT NULL CHECK (updatedAtMs BETWEEN 0 AND 9007199254740991),
+PRIMARY KEY (projectId, packageName, name)
 ) STRICT, WITHOUT ROWID;
 CREATE TRIGGER MaterializedRevisionsNeverChange BEFORE UPDATE ON MaterializedRevisions
 BEGIN
 SELECT RAISE(ABORT, 'MaterializedRevisions never change');
+END;
+CREATE TRIGGER PackageFilesNeverChange BEFORE UPDATE ON PackageFiles
+BEGIN
+SELECT RAISE(ABORT, 'PackageFiles never change');
+END;
+CREATE TRIGGER PackageFilesStay BEFORE DELETE ON PackageFiles WHEN NOT EXISTS (SELECT 1 FROM RetentionGate)
+BEGIN
+SELECT RAISE(ABORT, 'PackageFiles stay');
+END;
+CREATE TRIGGER PublishersChangeOnce BEFORE UPDATE ON Publishers
+WHEN old.revokedAtMs IS NOT NULL OR new.keyId <> old.keyId OR new.publicKey <> old.publicKey
+OR new.addedAtMs <> old.addedAtMs
+BEGIN
+SELECT RAISE(ABORT, 'Publishers change once, when they are revoked');
+END;
+CREATE TRIGGER PublishersStay BEFORE DELETE ON Publishers
+BEGIN
+SELECT RAISE(ABORT, 'Publishers stay');
 END;
 CREATE TRIGGER MaterializedRevisionsStay BEFORE DELETE ON MaterializedRevisions
 WHEN NOT EXISTS (SELECT 1 FROM RetentionGate)
