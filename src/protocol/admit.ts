@@ -11,7 +11,7 @@ import { limits } from '../core/limits.ts';
 import { buildPlan, type Plan } from '../core/plan.ts';
 import { decideStart, findDrift } from '../core/start-guard.ts';
 import { type Circumstances, type Decision, protocol } from './protocol.ts';
-import { type AdmissionKey, read, type StartFacts } from './reads.ts';
+import { type AdmissionKey, type PackageHead, read, type StartFacts } from './reads.ts';
 
 export type AdmitOutcome =
   | { readonly kind: 'created'; readonly receipt: Receipt }
@@ -74,22 +74,8 @@ export const start = protocol({
     if (head === null) {
       return { outcome: { kind: 'not-found', reason: `package ${packageName} is not installed` } };
     }
-    const planned = buildPlan({
-      planId: circumstances.freshIds[0]!,
-      runId: circumstances.freshIds[1]!,
-      target: head.installation.target,
-      publicationDigest: head.publication.publicationDigest,
-      revision: head.revision,
-      workflowId,
-      nowMs: circumstances.now.wallMs,
-    });
-    if ('refusal' in planned) {
-      const { kind, reason } = planned.refusal;
-      return { outcome: kind === 'not-found' ? { kind, reason } : { kind, code: 'not_startable', reason } };
-    }
-    const facts = { head, isQuarantined: head.isQuarantined, isPublisherRevoked: false };
     const request = { ...ordinaryRequest, idempotencyKey, requestedBy };
-    return decideAdmission({ plan: planned.plan, facts, request, circumstances });
+    return planAndAdmit({ head, workflowId, request, circumstances });
   },
   collided: ({ idempotencyKey }): StartOutcome => ({
     kind: 'conflict',
@@ -97,7 +83,34 @@ export const start = protocol({
   }),
 });
 
-const ordinaryRequest = {
+/** Plans a run of a workflow of the present generation with the first two fresh ids, and admits it. */
+export function planAndAdmit(options: {
+  readonly head: PackageHead;
+  readonly workflowId: string;
+  readonly request: Omit<AdmissionRequest, 'deadline'>;
+  readonly circumstances: Circumstances;
+}): Decision<StartOutcome> {
+  const { head, workflowId, request, circumstances } = options;
+  const planned = buildPlan({
+    planId: circumstances.freshIds[0]!,
+    runId: circumstances.freshIds[1]!,
+    target: head.installation.target,
+    publicationDigest: head.publication.publicationDigest,
+    revision: head.revision,
+    workflowId,
+    nowMs: circumstances.now.wallMs,
+  });
+  if ('refusal' in planned) {
+    const { kind, reason } = planned.refusal;
+    return { outcome: kind === 'not-found' ? { kind, reason } : { kind, code: 'not_startable', reason } };
+  }
+  const { isQuarantined, isPublisherRevoked } = head;
+  const facts = { head, isQuarantined, isPublisherRevoked };
+  return decideAdmission({ plan: planned.plan, facts, request, circumstances });
+}
+
+/** What no request for a run has unless it says so. */
+export const ordinaryRequest = {
   idempotencyKey: null,
   triggerId: null,
   scheduledForMs: null,

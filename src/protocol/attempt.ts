@@ -5,6 +5,7 @@ import { remainingMs, startSpan } from '../core/deadline.ts';
 import { draft } from '../core/events.ts';
 import { executionDigestOf } from '../core/execution.ts';
 import { deriveAttemptId } from '../core/ids.ts';
+import { fillEnvironment, type TaskEnvironment } from '../core/package-setting.ts';
 import type { RunAttempt, Span, StepRun } from '../core/records.ts';
 import { isExhausted } from '../core/retry.ts';
 import type { MaterializedTask } from '../core/revision.ts';
@@ -23,27 +24,38 @@ import { read, type StepContext, type StepPlace } from './reads.ts';
 export type AttemptPlace = StepPlace & { readonly attemptId: string };
 
 export type AdmitAttemptOutcome =
-  | { readonly kind: 'claimed'; readonly attemptId: string; readonly number: number }
-  | { readonly kind: 'existing'; readonly attemptId: string; readonly number: number }
+  | {
+      readonly kind: 'claimed' | 'existing';
+      readonly attemptId: string;
+      readonly number: number;
+      readonly executorType: ExecutorType;
+    }
   /** The step failed: it has had every attempt that a step may have. */
   | { readonly kind: 'exhausted' }
   | { readonly kind: 'not-due'; readonly waitMs: number }
-  | { readonly kind: 'refused'; readonly reason: 'not-found' | 'ended' | 'cancelled' | 'quarantined' | 'not-ready' };
+  | { readonly kind: 'refused'; readonly reason: 'not-found' | 'workflow-busy' | RefusalReason };
+
+/** `busyOfWorkflow` commands of its workflow run now, in all runs and generations: its limit counts them. */
+export type AdmitAttemptInput = StepPlace & {
+  readonly handlerNames: readonly string[];
+  readonly busyOfWorkflow: number;
+};
 
 /** Admits one attempt in the step's present epoch. Giving it again in the same epoch answers `existing`. */
 export const admitAttempt = protocol({
   name: 'admit-attempt',
-  load: ({ runId, stepRunId }: StepPlace & { readonly handlerNames: readonly string[] }) => ({
+  load: ({ runId, stepRunId }: AdmitAttemptInput) => ({
     context: read('step', { runId, stepRunId }),
   }),
-  decide: ({ context }, { handlerNames }, { now, trustedFromMs }): Decision<AdmitAttemptOutcome> => {
+  decide: ({ context }, { handlerNames, busyOfWorkflow }, { now, trustedFromMs }): Decision<AdmitAttemptOutcome> => {
     if (context === null) {
       return { outcome: { kind: 'refused', reason: 'not-found' } };
     }
     const { rows, step } = context;
     const existing = attemptOfEpoch(context);
     if (existing !== null) {
-      return { outcome: { kind: 'existing', attemptId: existing.id, number: existing.number } };
+      const { id: attemptId, number, executorType } = existing;
+      return { outcome: { kind: 'existing', attemptId, number, executorType } };
     }
     const reason = refusalOf(context);
     if (reason !== null) {
@@ -62,14 +74,19 @@ export const admitAttempt = protocol({
       const follow = [operation(advance, { runId: rows.run.id })];
       return { outcome: { kind: 'exhausted' }, append: { rows, events }, follow };
     }
+    // Last: a step that is not due, or failed for good, must not wait for a slot to say so.
+    const busyMax = context.workflow.concurrency;
+    if (busyMax !== null && busyOfWorkflow >= busyMax) {
+      return { outcome: { kind: 'refused', reason: 'workflow-busy' } };
+    }
     const attemptId = deriveAttemptId({ runId: rows.run.id, stepRunId: step.id, epoch: step.version });
     const number = context.lastAttemptNumber + 1;
     const handlerName = `${context.plan.target.packageName}/${context.planStep.taskId}`;
     const executorType: ExecutorType = handlerNames.includes(handlerName) ? 'handler' : 'process';
-    const executionDigest = executionDigestOf(context.task, context.plan.target.lockDigest);
+    const executionDigest = executionDigestIn(context);
     const payload = { number, stepRunVersion: step.version, executorType, executionDigest };
     const events = [draft('attempt.claimed', payload, { stepRunId: step.id, attemptId })];
-    return { outcome: { kind: 'claimed', attemptId, number }, append: { rows, events } };
+    return { outcome: { kind: 'claimed', attemptId, number, executorType }, append: { rows, events } };
   },
 });
 
@@ -82,7 +99,10 @@ export type Launch = AttemptPlace & {
   readonly stepKey: string;
   readonly taskId: string;
   readonly packageName: string;
+  readonly workflowId: string;
   readonly task: MaterializedTask;
+  /** Holds this device's values: never to be told to anyone but the command. */
+  readonly environment: TaskEnvironment;
   readonly lockDigest: string;
   readonly deadline: Span;
 };
@@ -100,11 +120,12 @@ export const startAttempt = protocol({
     if (context === null || attempt?.id !== attemptId || attempt.status !== 'claimed') {
       return { outcome: { kind: 'refused', reason: 'moved' } };
     }
-    const reason = refusalOf(context);
+    // A setting may have been changed since the claim: nothing runs but what the claim's digest says.
+    const reason = refusalOf(context) ?? (attempt.executionDigest === executionDigestIn(context) ? null : 'moved');
     if (reason !== null) {
       return { outcome: { kind: 'refused', reason } };
     }
-    const { rows, step, task, plan, planStep } = context;
+    const { rows, step, task, settings, plan, planStep } = context;
     const deadline = startSpan(now, task.timeoutMs);
     const launch = {
       runId: rows.run.id,
@@ -116,7 +137,9 @@ export const startAttempt = protocol({
       stepKey: step.stepKey,
       taskId: planStep.taskId,
       packageName: plan.target.packageName,
+      workflowId: plan.workflowId,
       task,
+      environment: fillEnvironment(task.env, settings),
       lockDigest: plan.target.lockDigest,
       deadline,
     };
@@ -125,7 +148,7 @@ export const startAttempt = protocol({
   },
 });
 
-export type ObserveOutcome = { readonly kind: 'observed' | 'unchanged' };
+export type ObserveOutcome = { readonly kind: 'observed' | 'unchanged'; readonly attemptId: string };
 
 /** Notes that an attempt was seen alive. An observation: it fences nothing and is never worth a commit of its own. */
 export const observeAttempt = protocol({
@@ -134,10 +157,10 @@ export const observeAttempt = protocol({
   decide: ({ context }, { stepRunId, attemptId }): Decision<ObserveOutcome> => {
     const attempt = findAttempt(context, attemptId);
     if (context === null || attempt?.status !== 'starting') {
-      return { outcome: { kind: 'unchanged' } };
+      return { outcome: { kind: 'unchanged', attemptId } };
     }
     const events = [draft('attempt.observed', {}, { stepRunId, attemptId })];
-    return { outcome: { kind: 'observed' }, append: { rows: context.rows, events } };
+    return { outcome: { kind: 'observed', attemptId }, append: { rows: context.rows, events } };
   },
 });
 
@@ -212,7 +235,13 @@ function findAttempt(context: StepContext | null, attemptId: string): RunAttempt
   return context?.attempts.find(({ id }) => id === attemptId) ?? null;
 }
 
-function refusalOf(context: StepContext): 'ended' | 'cancelled' | 'quarantined' | 'not-ready' | null {
+function executionDigestIn({ task, settings, plan }: StepContext): string {
+  return executionDigestOf({ task, settings, lockDigest: plan.target.lockDigest });
+}
+
+type RefusalReason = 'ended' | 'cancelled' | 'quarantined' | 'publisher-revoked' | 'not-ready';
+
+function refusalOf(context: StepContext): RefusalReason | null {
   const { rows, step } = context;
   if (isTerminalRun(rows.run.status)) {
     return 'ended';
@@ -220,8 +249,8 @@ function refusalOf(context: StepContext): 'ended' | 'cancelled' | 'quarantined' 
   if (rows.run.cancelRequestedAtMs !== null) {
     return 'cancelled';
   }
-  if (context.isQuarantined) {
-    return 'quarantined';
+  if (context.isQuarantined || context.isPublisherRevoked) {
+    return context.isQuarantined ? 'quarantined' : 'publisher-revoked';
   }
   return isReady(step) ? null : 'not-ready';
 }

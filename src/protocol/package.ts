@@ -1,51 +1,105 @@
 // Packages: install and publish, lifecycle, quarantine. Each is one transaction; files are copied before and removed
 // after, by whoever calls.
-
-import { limits } from '../core/limits.ts';
 import { appendLifecycle, appendPublication, type GenerationTarget, sealGeneration } from '../core/publication.ts';
-import type { MaterializedRevision } from '../core/revision.ts';
+import type { PackageSignature, Publisher } from '../core/publisher.ts';
+import type { MaterializedRevision, PackageFile } from '../core/revision.ts';
 import { hasTransition, lifecycleTransitions } from '../core/states.ts';
-import { cancel } from './cancel.ts';
-import { type Decision, type LedgerWrite, type Operation, operation, protocol } from './protocol.ts';
+import { cancelCondemned } from './condemned.ts';
+import { type Decision, type LedgerWrite, operation, protocol } from './protocol.ts';
 import { type PackageHead, read } from './reads.ts';
 
 export type InstallInput = {
   readonly projectId: string;
   readonly revision: MaterializedRevision;
-  readonly publisherKeyId: string | null;
+  readonly files: readonly PackageFile[];
+  /** Verified against these bytes by the caller. */
+  readonly signature: PackageSignature | null;
+  /** Whether packages may come without the signature of a trusted publisher. */
+  readonly allowUnsigned: boolean;
 };
 
+/** Whose a package is, as far as this device knows; `keyId` is that of the signature that came with it. */
+export type PackageTrust =
+  | { readonly kind: 'unsigned' }
+  | { readonly kind: 'trusted' | 'unknown-publisher'; readonly keyId: string };
+
 export type InstallOutcome =
-  | { readonly kind: 'installed'; readonly target: GenerationTarget; readonly previousGeneration: number | null }
+  | {
+      readonly kind: 'installed';
+      readonly target: GenerationTarget;
+      readonly previousGeneration: number | null;
+      /** Whether the generation before said that it was this version too, and had other bytes. */
+      readonly isSameVersion: boolean;
+      readonly trust: PackageTrust;
+    }
   /** The active generation has exactly these bytes. */
-  | { readonly kind: 'existing'; readonly target: GenerationTarget; readonly lifecycleState: 'active' | 'disabled' }
+  | {
+      readonly kind: 'existing';
+      readonly target: GenerationTarget;
+      readonly lifecycleState: 'active' | 'disabled';
+      readonly trust: PackageTrust;
+    }
   | { readonly kind: 'not-allowed'; readonly code: string; readonly reason: string };
+
+export type InstallFacts = {
+  readonly head: PackageHead | null;
+  readonly isLockQuarantined: boolean;
+  /** Who is known under the key id of the signature. */
+  readonly publisher: Publisher | null;
+};
+
+/** What an install is decided on; also asked before anything is copied. */
+export function installReads({ projectId, revision, signature }: InstallInput) {
+  const { packageName, lockDigest } = revision;
+  return {
+    head: read('package', { projectId, packageName }),
+    isLockQuarantined: read('isLockQuarantined', { projectId, packageName, lockDigest }),
+    // No key id is empty, so the empty one finds nobody.
+    publisher: read('publisher', { keyId: signature?.keyId ?? '' }),
+  };
+}
+
+/** Why these bytes must not be installed; null where they may. */
+export function refuseInstall(
+  { isLockQuarantined, publisher }: InstallFacts,
+  { revision, signature, allowUnsigned }: InstallInput,
+): Extract<InstallOutcome, { kind: 'not-allowed' }> | null {
+  const { packageName } = revision;
+  const refuse = (code: string, reason: string) => ({ kind: 'not-allowed' as const, code, reason });
+  if (publisher?.revokedAtMs != null) {
+    const { keyId, revokeReason } = publisher;
+    const reason = `package ${packageName} is signed by ${keyId}, which was revoked: ${revokeReason}`;
+    return refuse('publisher_revoked', reason);
+  }
+  if (isLockQuarantined) {
+    return refuse('quarantined', `exactly these bytes of package ${packageName} are quarantined`);
+  }
+  if (signature === null) {
+    return allowUnsigned ? null : refuse('unsigned', `package ${packageName} has no signature`);
+  }
+  return publisher === null && !allowUnsigned
+    ? refuse('publisher_unknown', `package ${packageName} is signed by ${signature.keyId}, which is not trusted here`)
+    : null;
+}
 
 /** The files must be in place and synced before. Lost answer: look the lock digest up by installing again. */
 export const install = protocol({
   name: 'install',
   freshIds: 1,
-  load: ({ projectId, revision }: InstallInput) => ({
-    head: read('package', { projectId, packageName: revision.packageName }),
-    isLockQuarantined: read('isLockQuarantined', {
-      projectId,
-      packageName: revision.packageName,
-      lockDigest: revision.lockDigest,
-    }),
-  }),
-  decide: (
-    { head, isLockQuarantined },
-    { projectId, revision, publisherKeyId },
-    circumstances,
-  ): Decision<InstallOutcome> => {
+  load: installReads,
+  decide: (facts, input, circumstances): Decision<InstallOutcome> => {
+    const { projectId, revision, files, signature } = input;
     const { packageName, lockDigest } = revision;
-    if (isLockQuarantined) {
-      const reason = `exactly these bytes of package ${packageName} are quarantined`;
-      return { outcome: { kind: 'not-allowed', code: 'quarantined', reason } };
+    const refused = refuseInstall(facts, input);
+    if (refused !== null) {
+      return { outcome: refused };
     }
+    const { head } = facts;
+    const signedBy = facts.publisher === null ? null : signature;
     const state = head?.lifecycle.state ?? 'uninstalled';
-    if (head !== null && state !== 'uninstalled' && head.installation.target.lockDigest === lockDigest) {
-      return { outcome: { kind: 'existing', target: head.installation.target, lifecycleState: state } };
+    if (head !== null && state !== 'uninstalled' && isSameInstallation(head, lockDigest, signedBy)) {
+      const trust = trustOf(head.installation.publisherKeyId, signature);
+      return { outcome: { kind: 'existing', target: head.installation.target, lifecycleState: state, trust } };
     }
     const target = sealGeneration({
       projectId,
@@ -55,25 +109,48 @@ export const install = protocol({
       generation: (head?.installation.target.generation ?? 0) + 1,
       materializedRevisionDigest: revision.digest,
     });
+    const { wallMs: nowMs } = circumstances.now;
+    const ledger = [
+      { write: 'package-files' as const, lockDigest, files },
+      ...publishGeneration({ head, target, revision, signedBy, nowMs }),
+    ];
     const previousGeneration = head?.installation.target.generation ?? null;
-    const ledger = publishGeneration({ head, target, revision, publisherKeyId, nowMs: circumstances.now.wallMs });
-    return { outcome: { kind: 'installed', target, previousGeneration }, ledger };
+    const isSameVersion =
+      head?.installation.version === revision.version && head.installation.target.lockDigest !== lockDigest;
+    const trust = trustOf(signedBy?.keyId ?? null, signature);
+    return { outcome: { kind: 'installed', target, previousGeneration, isSameVersion, trust }, ledger };
   },
 });
+
+/** The same bytes under another trusted signature are a generation of their own: a revocation has to find them. */
+function isSameInstallation({ installation }: PackageHead, lockDigest: string, signedBy: PackageSignature | null) {
+  return (
+    installation.target.lockDigest === lockDigest &&
+    (signedBy === null || signedBy.keyId === installation.publisherKeyId)
+  );
+}
+
+function trustOf(publisherKeyId: string | null, signature: PackageSignature | null): PackageTrust {
+  if (publisherKeyId !== null) {
+    return { kind: 'trusted', keyId: publisherKeyId };
+  }
+  return signature === null ? { kind: 'unsigned' } : { kind: 'unknown-publisher', keyId: signature.keyId };
+}
 
 function publishGeneration(options: {
   readonly head: PackageHead | null;
   readonly target: GenerationTarget;
   readonly revision: MaterializedRevision;
-  readonly publisherKeyId: string | null;
+  readonly signedBy: PackageSignature | null;
   readonly nowMs: number;
 }): readonly LedgerWrite[] {
-  const { head, target, revision, publisherKeyId, nowMs } = options;
+  const { head, target, revision, signedBy, nowMs } = options;
   const installation = {
     target,
     version: revision.version,
     state: 'active' as const,
-    publisherKeyId,
+    publisherKeyId: signedBy?.keyId ?? null,
+    signature: signedBy?.signature ?? null,
     installedAtMs: nowMs,
   };
   const lifecycle = appendLifecycle({ previous: null, target, state: 'active', reason: null, nowMs });
@@ -130,9 +207,12 @@ export const changeLifecycle = protocol({
     }
     const { installation, lifecycle } = head;
     const { target } = installation;
-    if (to === 'active' && head.isQuarantined) {
-      const refused = `generation ${target.generation} of package ${packageName} is quarantined; install other bytes`;
-      return { outcome: { kind: 'not-allowed', code: 'quarantined', reason: refused } };
+    if (to === 'active' && (head.isQuarantined || head.isPublisherRevoked)) {
+      const [code, what] = head.isQuarantined
+        ? ['quarantined', 'is quarantined']
+        : ['publisher_revoked', 'is signed by a key that was revoked'];
+      const refused = `generation ${target.generation} of package ${packageName} ${what}; install other bytes`;
+      return { outcome: { kind: 'not-allowed', code, reason: refused } };
     }
     if (lifecycle.state === to) {
       return { outcome: { kind: 'unchanged', target } };
@@ -202,28 +282,7 @@ export const quarantine = protocol({
     return {
       outcome: { kind: 'quarantined', target },
       ledger: [{ write: 'quarantine', quarantine: tombstone }],
-      follow: [operation(cancelInstallation, { installationId, requestedBy })],
+      follow: [operation(cancelCondemned, { after: null, requestedBy })],
     };
   },
 });
-
-export type CancelInstallationOutcome = { readonly runIds: readonly string[] };
-
-type CancelInstallationInput = { readonly installationId: string; readonly requestedBy: string };
-
-/** One page of cancel intents on the running runs of a quarantined installation; a full page is followed by another. */
-export const cancelInstallation = protocol({
-  name: 'cancel-installation',
-  load: ({ installationId }: CancelInstallationInput) => ({
-    runIds: read('runsOfInstallation', { installationId, limit: limits.pageMax }),
-  }),
-  decide: ({ runIds }, input): Decision<CancelInstallationOutcome> => {
-    const { requestedBy } = input;
-    const cancels = runIds.map((runId) => operation(cancel, { runId, reason: 'policy', requestedBy }));
-    return { outcome: { runIds }, follow: [...cancels, ...nextPage(runIds, input)] };
-  },
-});
-
-function nextPage(runIds: readonly string[], input: CancelInstallationInput): readonly Operation[] {
-  return runIds.length === limits.pageMax ? [operation(cancelInstallation, input)] : [];
-}

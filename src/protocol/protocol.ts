@@ -3,11 +3,13 @@
 // it can repeat from the start.
 import type { AdmissionBundle } from '../core/admission.ts';
 import type { EventDraft } from '../core/events.ts';
+import type { PackageSetting } from '../core/package-setting.ts';
 import type { Plan } from '../core/plan.ts';
 import type { Now } from '../core/ports.ts';
 import type { Installation, LifecycleEvent, Publication, Quarantine } from '../core/publication.ts';
+import type { Publisher } from '../core/publisher.ts';
 import type { RunRows } from '../core/records.ts';
-import type { MaterializedRevision } from '../core/revision.ts';
+import type { MaterializedRevision, PackageFile } from '../core/revision.ts';
 import type { InstallationState } from '../core/states.ts';
 import type { AdmissionKey, RequestMap, RowsOf, SetAside } from './reads.ts';
 
@@ -43,6 +45,23 @@ export type LedgerWrite =
   | { readonly write: 'publication'; readonly publication: Publication }
   | { readonly write: 'lifecycle'; readonly event: LifecycleEvent }
   | { readonly write: 'quarantine'; readonly quarantine: Quarantine }
+  /** Takes the place of the value that the setting has. */
+  | {
+      readonly write: 'setting';
+      readonly projectId: string;
+      readonly packageName: string;
+      readonly setting: PackageSetting;
+    }
+  | {
+      readonly write: 'clear-setting';
+      readonly projectId: string;
+      readonly packageName: string;
+      readonly name: string;
+    }
+  | { readonly write: 'package-files'; readonly lockDigest: string; readonly files: readonly PackageFile[] }
+  | { readonly write: 'publisher'; readonly publisher: Publisher }
+  /** Of a publisher that is not revoked yet. */
+  | { readonly write: 'revocation'; readonly keyId: string; readonly reason: string; readonly atMs: number }
   | { readonly write: 'set-aside'; readonly setAside: SetAside }
   | { readonly write: 'clear-set-aside'; readonly runId: string };
 

@@ -2,10 +2,12 @@
 // another is one read by the outer key, so that a database across a network answers all of a protocol's reads at once.
 import type { AdmissionEvidence } from '../core/admission.ts';
 import type { EventType, RunEvent } from '../core/events.ts';
+import type { PackageSetting } from '../core/package-setting.ts';
 import type { Plan, PlanStep } from '../core/plan.ts';
 import type { Installation, LifecycleEvent, Publication } from '../core/publication.ts';
+import type { Publisher } from '../core/publisher.ts';
 import type { Run, RunAttempt, RunRows, StepRun } from '../core/records.ts';
-import type { MaterializedRevision, MaterializedTask } from '../core/revision.ts';
+import type { MaterializedRevision, MaterializedTask, MaterializedWorkflow, PackageFile } from '../core/revision.ts';
 import type { RunStatus } from '../core/states.ts';
 
 /** What outlives a pruned run: its plan id and idempotency key, until `expiresAtMs`. */
@@ -28,6 +30,7 @@ export type PackageHead = {
   readonly lifecycle: LifecycleEvent;
   readonly revision: MaterializedRevision;
   readonly isQuarantined: boolean;
+  readonly isPublisherRevoked: boolean;
 };
 
 /** The facts that decide whether an installation may start anything. */
@@ -47,13 +50,19 @@ export type StepContext = {
   readonly planStep: PlanStep;
   readonly plan: Plan;
   readonly task: MaterializedTask;
+  readonly workflow: MaterializedWorkflow;
+  /** What this device has set of the settings that the task asks for. */
+  readonly settings: readonly PackageSetting[];
   readonly isQuarantined: boolean;
+  readonly isPublisherRevoked: boolean;
 };
 
 export type RunCursor = { readonly admittedAtMs: number; readonly planDigest: string };
 export type RunPage = { readonly runIds: readonly string[]; readonly next: RunCursor | null };
 export type StepPlace = { readonly runId: string; readonly stepRunId: string };
-export type StepPage = { readonly steps: readonly StepPlace[]; readonly next: RunCursor | null };
+/** The names, so that whoever starts it can count what runs of its workflow without reading it whole. */
+export type ReadyStep = StepPlace & { readonly packageName: string; readonly workflowId: string };
+export type StepPage = { readonly steps: readonly ReadyStep[]; readonly next: RunCursor | null };
 
 export type SetAside = {
   readonly runId: string;
@@ -89,22 +98,43 @@ export type Reads = {
   /** Ids that begin with `prefix`, in their order: for people, who do not type whole ones. */
   runIds: { args: { prefix: string; limit: number }; rows: readonly string[] };
   isRunKnown: { args: { runId: string }; rows: boolean };
+  /** Runs that retry this one, oldest first. */
+  retriesOfRun: { args: { runId: string; limit: number }; rows: readonly string[] };
   package: { args: { projectId: string; packageName: string }; rows: PackageHead | null };
   packages: { args: { projectId: string }; rows: readonly PackageHead[] };
+  /** The present head of the package that a run is of; null where either is gone. */
+  packageOfRun: { args: { runId: string }; rows: PackageHead | null };
+  /** Everything that this device has set for a package, asked for or not, by name. */
+  settings: { args: { projectId: string; packageName: string }; rows: readonly PackageSetting[] };
   startFacts: {
     args: { projectId: string; packageName: string; installationId: string; lockDigest: string };
     rows: StartFacts;
   };
-  /** Whether these bytes were quarantined under this package, in whichever installation. */
+  /** Whether these bytes were quarantined under this package, or a revoked key signed them, in any installation. */
   isLockQuarantined: { args: { projectId: string; packageName: string; lockDigest: string }; rows: boolean };
   installations: { args: { projectId: string }; rows: readonly Installation[] };
+  /** Every file that a lock digest covers; null for one that was never installed. */
+  packageFiles: { args: { lockDigest: string }; rows: readonly PackageFile[] | null };
+  publisher: { args: { keyId: string }; rows: Publisher | null };
+  publishers: { args: Record<never, never>; rows: readonly Publisher[] };
   /** Running runs that the frontier would move, oldest first; none that only waits, was set aside or is cancelled. */
   candidates: { args: { limit: number; after: RunCursor | null }; rows: RunPage };
   /** Ready steps without an attempt in their epoch, of runs without a cancel intent, oldest run first. */
-  readySteps: { args: { limit: number; after: RunCursor | null }; rows: StepPage };
+  readySteps: {
+    /** `except`: `package/workflow` of those that have as many commands as they may. */
+    args: { limit: number; after: RunCursor | null; except?: readonly string[] };
+    rows: StepPage;
+  };
+  /** Steps with an attempt that has not ended, of runs that are not set aside, in the order of their attempts. */
+  activeSteps: { args: { limit: number }; rows: readonly StepPlace[] };
+  /** Runs that are running and not set aside, and runs that are set aside. */
+  runCounts: {
+    args: Record<never, never>;
+    rows: { readonly runningCount: number; readonly setAsideCount: number };
+  };
   runningRuns: { args: { limit: number; after: RunCursor | null }; rows: RunPage };
-  /** Running runs of one installation without a cancel intent: whom a quarantine still has to reach. */
-  runsOfInstallation: { args: { installationId: string; limit: number }; rows: readonly string[] };
+  /** Running runs without a cancel intent whose installation is quarantined, or signed by a key that was revoked. */
+  condemnedRuns: { args: { limit: number; after: RunCursor | null }; rows: RunPage };
   runs: {
     args: { limit: number; beforeRunId: string | null; status: RunStatus | null; packageName: string | null };
     rows: readonly RunSummary[];

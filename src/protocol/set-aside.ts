@@ -2,7 +2,7 @@
 import { type Decision, protocol } from './protocol.ts';
 import { read } from './reads.ts';
 
-export type SetAsideOutcome = { readonly kind: 'set-aside' | 'existing' };
+export type SetAsideOutcome = { readonly kind: 'set-aside' | 'existing'; readonly runId: string };
 
 export const setAsideRun = protocol({
   name: 'set-aside',
@@ -11,9 +11,9 @@ export const setAsideRun = protocol({
   }),
   decide: ({ present }, { runId, code, summary }, { now }): Decision<SetAsideOutcome> =>
     present !== null
-      ? { outcome: { kind: 'existing' } }
+      ? { outcome: { kind: 'existing', runId } }
       : {
-          outcome: { kind: 'set-aside' },
+          outcome: { kind: 'set-aside', runId },
           ledger: [{ write: 'set-aside', setAside: { runId, code, summary, atMs: now.wallMs } }],
         },
 });

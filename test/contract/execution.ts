@@ -2,13 +2,14 @@
 import type { Test } from 'tap';
 import type { AttemptFacts } from '../../src/core/completion.ts';
 import { limits } from '../../src/core/limits.ts';
-import { admitAttempt, complete, requestStop, startAttempt } from '../../src/protocol/attempt.ts';
+import { complete, requestStop, startAttempt } from '../../src/protocol/attempt.ts';
 import { operation } from '../../src/protocol/protocol.ts';
-import { type RunCursor, type RunPage, read, type StepPage } from '../../src/protocol/reads.ts';
+import { type ReadyStep, type RunCursor, type RunPage, read, type StepPage } from '../../src/protocol/reads.ts';
 import { setAsideRun } from '../../src/protocol/set-aside.ts';
 import { verifyRun } from '../../src/runtime/verification.ts';
 import {
   advanceRun,
+  attemptAdmission,
   beginStep,
   type ContractCase,
   cancelRun,
@@ -16,6 +17,7 @@ import {
   exitZero,
   finishStep,
   installRevision,
+  packageName,
   quarantinePackage,
   rowsOf,
   sampleRevision,
@@ -73,7 +75,7 @@ export const executionContract: readonly ContractCase[] = [
       await installRevision(world);
       const runId = await startRun(world);
       const { id: stepRunId } = await stepOf(world, runId, 'one');
-      const admission = operation(admitAttempt, { runId, stepRunId, handlerNames: [] });
+      const admission = attemptAdmission({ runId, stepRunId });
       const claimed = await world.store.submit(admission);
       t.match(claimed, { kind: 'claimed', number: 1 });
       t.same(await world.store.submit(admission), { ...claimed, kind: 'existing' }, 'one attempt an epoch');
@@ -83,6 +85,33 @@ export const executionContract: readonly ContractCase[] = [
       t.match(await world.store.submit(barrier), { kind: 'started' });
       t.match(await stepOf(world, runId, 'one'), { status: 'running', attemptCount: 1 });
       t.match(await world.store.submit(barrier), { kind: 'refused' }, 'never twice');
+      await assertSound(t, world, runId);
+    },
+  },
+
+  {
+    name: 'a workflow at its limit admits no attempt more, in whichever of its runs',
+    run: async (t, openWorld) => {
+      const world = await openWorld(t);
+      await installRevision(world, sampleRevision({ steps: { a: [], b: [] }, workflow: { concurrency: 2 } }));
+      const runId = await startRun(world);
+      const page = await world.store.read(read('readySteps', { limit: 64, after: null }));
+      const place = { runId, packageName, workflowId: 'main' };
+      t.match(page.steps, [place, place], 'whoever counts knows what to count without reading the run');
+      const [first, second] = page.steps as [ReadyStep, ReadyStep];
+      const busy = { kind: 'refused', reason: 'workflow-busy' };
+      t.same(await world.store.submit(attemptAdmission(first, 2)), busy);
+      t.same(await world.store.submit(attemptAdmission(first, 3)), busy, 'an earlier generation may have allowed more');
+      const admission = await world.store.submit(attemptAdmission(first, 1));
+      t.match(admission, { kind: 'claimed' });
+      t.same(await world.store.submit(attemptAdmission(first, 2)), { ...admission, kind: 'existing' });
+      t.same(await world.store.submit(attemptAdmission(second, 2)), busy);
+      await cancelRun(world, runId);
+      t.match(
+        await world.store.submit(attemptAdmission(second, 2)),
+        { reason: 'ended' },
+        'what is for good comes first',
+      );
       await assertSound(t, world, runId);
     },
   },
@@ -100,7 +129,7 @@ export const executionContract: readonly ContractCase[] = [
         await finishStep(world, runId, 'one', exitTwo);
         const step = await stepOf(world, runId, 'one');
         t.match(step, { status: 'ready', due: { lengthMs: backoffMs } });
-        const early = operation(admitAttempt, { runId, stepRunId: step.id, handlerNames: [] });
+        const early = attemptAdmission({ runId, stepRunId: step.id });
         t.match(await world.store.submit(early), { kind: 'not-due', waitMs: backoffMs });
         world.clock.advance(backoffMs);
       }
@@ -159,7 +188,7 @@ export const executionContract: readonly ContractCase[] = [
         world.clock.advance(60_000);
       }
       const { id: stepRunId } = await stepOf(world, runId, 'one');
-      const outcome = await world.store.submit(operation(admitAttempt, { runId, stepRunId, handlerNames: [] }));
+      const outcome = await world.store.submit(attemptAdmission({ runId, stepRunId }));
       t.match(outcome, { kind: 'exhausted' });
       t.match(await stepOf(world, runId, 'one'), { status: 'failed', resultCode: 'attempts_exhausted' });
       t.equal((await rowsOf(world, runId)).run.status, 'failed');

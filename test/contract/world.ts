@@ -4,6 +4,7 @@ import type { AttemptFacts } from '../../src/core/completion.ts';
 import type { Plan } from '../../src/core/plan.ts';
 import { buildPlan } from '../../src/core/plan.ts';
 import type { Now } from '../../src/core/ports.ts';
+import type { PackageSignature } from '../../src/core/publisher.ts';
 import type { RunRows } from '../../src/core/records.ts';
 import {
   type ManifestTask,
@@ -17,7 +18,7 @@ import { admitAttempt, complete, startAttempt } from '../../src/protocol/attempt
 import { cancel } from '../../src/protocol/cancel.ts';
 import { changeLifecycle, install, quarantine } from '../../src/protocol/package.ts';
 import { operation } from '../../src/protocol/protocol.ts';
-import { type PackageHead, read } from '../../src/protocol/reads.ts';
+import { type PackageHead, read, type StepPlace } from '../../src/protocol/reads.ts';
 import type { Store } from '../../src/store/store.ts';
 
 export const projectId = 'local';
@@ -59,6 +60,7 @@ const sampleTask: ManifestTask = {
   timeoutMs: 3_600_000,
   graceMs: 10_000,
   retry: { limit: 0, backoffMs: 5_000, factor: 2, maxMs: 60_000, on: ['failed', 'timed_out'] },
+  user: null,
   nice: 0,
   limits: { memoryBytes: null, cpuMs: null, files: null },
 };
@@ -78,6 +80,7 @@ export function sampleRevision(
     title: null,
     enabled: true,
     timeoutMs: null,
+    concurrency: null,
     steps: Object.keys(steps)
       .sort()
       .map((stepKey) => ({ stepKey, title: null, taskId: 'work', needs: [...steps[stepKey]!].sort() })),
@@ -95,8 +98,13 @@ export function sampleRevision(
   return materialize(manifest, (options.lock ?? 'a').repeat(64));
 }
 
-export function installRevision({ store }: World, revision = sampleRevision()) {
-  return store.submit(operation(install, { projectId, revision, publisherKeyId: null }));
+export function installRevision(
+  { store }: World,
+  revision = sampleRevision(),
+  options: { readonly signature?: PackageSignature | null; readonly allowUnsigned?: boolean } = {},
+) {
+  const { signature = null, allowUnsigned = true } = options;
+  return store.submit(operation(install, { projectId, revision, files: [], signature, allowUnsigned }));
 }
 
 export async function packageHead({ store }: World): Promise<PackageHead> {
@@ -166,11 +174,16 @@ export async function statusesOf(world: World, runId: string): Promise<Record<st
   return { run: run.status, ...Object.fromEntries([...steps.values()].map((step) => [step.stepKey, step.status])) };
 }
 
+/** The admission of an attempt while `busyOfWorkflow` other commands of its workflow run. */
+export function attemptAdmission({ runId, stepRunId }: StepPlace, busyOfWorkflow = 0) {
+  return operation(admitAttempt, { runId, stepRunId, handlerNames: [], busyOfWorkflow });
+}
+
 /** Admits an attempt of a ready step and crosses its start barrier. */
 export async function beginStep(world: World, runId: string, stepKey: string) {
   const step = await stepOf(world, runId, stepKey);
   const place = { runId, stepRunId: step.id };
-  const admitted = await world.store.submit(operation(admitAttempt, { ...place, handlerNames: [] }));
+  const admitted = await world.store.submit(attemptAdmission(place));
   if (admitted.kind !== 'claimed' && admitted.kind !== 'existing') {
     throw new TypeError(`not admitted: ${JSON.stringify(admitted)}`);
   }
@@ -188,6 +201,8 @@ export const exitZero: Extract<AttemptFacts, { kind: 'exited' }> = {
   signal: null,
   outputBytes: 0,
   outputTruncated: false,
+  finishedAtMs: null,
+  durationMs: 20,
   note: null,
 };
 
