@@ -1,6 +1,7 @@
 // What is known of an attempt that is over, as data. Reads its directory; signals and waits for nobody.
 import { constants } from 'node:os';
-import { type Receipt, readNotes, readTaken } from './attempt-files.ts';
+import { isOutputThrownAway, type Receipt, readNotes, readTaken } from './attempt-files.ts';
+import { readUserName } from './command-file.ts';
 import { measureOutput } from './output.ts';
 import type { SpawnFailure } from './preflight.ts';
 
@@ -74,7 +75,7 @@ export function describeExit(input: EndInput, receipt: Receipt): AttemptEnd {
     outputTruncated,
     isForced: ending.isForced,
     leftoversCount: ending.leftoversCount,
-    note: describeNote({ ...ending, isPerhapsSignal, isExact, status: receipt.status }),
+    note: describeNote(input, { status: receipt.status, isPerhapsSignal, isExact }),
   };
 }
 
@@ -89,18 +90,31 @@ function describeStatus(status: number, directory: string) {
   return { signal: null, isPerhapsSignal: number === constants.signals.SIGINT || number === constants.signals.SIGPIPE };
 }
 
-type NoteInput = Ending & { readonly isPerhapsSignal: boolean; readonly isExact: boolean; readonly status: number };
+type Exit = { readonly status: number; readonly isPerhapsSignal: boolean; readonly isExact: boolean };
 
-function describeNote(input: NoteInput): string | null {
-  const name = signalNames.get(input.status - 128);
+function describeNote(input: EndInput, { status, isPerhapsSignal, isExact }: Exit): string | null {
+  const { isForced, leftoversCount, survivorsCount } = input.ending;
   const notes = [
-    input.isPerhapsSignal ? `perhaps ended by ${name}` : null,
-    input.isForced ? 'KILL was needed' : null,
-    input.leftoversCount > 0 ? `${input.leftoversCount} of its processes outlived it and were ended` : null,
-    input.survivorsCount > 0 ? `${input.survivorsCount} of its processes could not be ended` : null,
-    input.isExact ? null : 'its output may be incomplete',
+    isPerhapsSignal ? `perhaps ended by ${signalNames.get(status - 128)}` : null,
+    status === 126 || status === 127 ? hintAtUser(input.directory) : null,
+    isForced ? 'KILL was needed' : null,
+    leftoversCount > 0 ? `${leftoversCount} of its processes outlived it and were ended` : null,
+    survivorsCount > 0 ? `${survivorsCount} of its processes could not be ended` : null,
+    isExact ? null : describeOutputLoss(input),
   ].filter((note) => note !== null);
   return notes.length === 0 ? null : notes.join('; ');
+}
+
+/** Whether a program can be executed was looked at as the runtime's own user. */
+function hintAtUser(directory: string): string | null {
+  const name = readUserName(directory);
+  return name === null ? null : `perhaps user ${name} may not read or execute it`;
+}
+
+function describeOutputLoss({ directory, attemptId }: EndInput): string {
+  return isOutputThrownAway(directory, attemptId)
+    ? 'its output was not kept: this system lacks mkfifo, dd or wc'
+    : 'its output may be incomplete';
 }
 
 /** The end of an attempt that left no receipt. */

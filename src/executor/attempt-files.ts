@@ -2,9 +2,11 @@
 //
 // Every line ends with a mark and names its attempt: a line that is torn, foreign or forged by accident is null here.
 // What a command may have put in their place (a FIFO, a link, something huge) neither blocks the reader nor fills it.
+// Every reader throws where this process is only short of descriptors or memory (shortage.ts).
 import { closeSync, constants, fstatSync, lstatSync, openSync, readlinkSync, readSync, type Stats } from 'node:fs';
 import path from 'node:path';
 import { assert } from '../core/errors.ts';
+import { nullUnlessShort } from './shortage.ts';
 
 /** Who the launcher is. `pid` is also the id of the session and of the command's process group. */
 export type Identity = {
@@ -13,6 +15,7 @@ export type Identity = {
   readonly startTicks: number;
   readonly bootId: string;
   readonly uptimeMs: number;
+  /** 0: it has no pump, and no FIFO `alive` either. */
   readonly pumpPid: number;
 };
 
@@ -41,8 +44,8 @@ export function openRegular(file: string): { readonly fd: number; readonly stats
   let fd: number;
   try {
     fd = openSync(file, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW);
-  } catch {
-    return null;
+  } catch (error) {
+    return nullUnlessShort(error);
   }
   const stats = fstatSync(fd);
   if (stats.isFile()) {
@@ -61,8 +64,8 @@ export function readHead(file: string): { readonly text: string; readonly stats:
   try {
     const bytes = readSync(opened.fd, lineBuffer, 0, lineBytesMax, 0);
     return { text: lineBuffer.toString('latin1', 0, bytes), stats: opened.stats };
-  } catch {
-    return null;
+  } catch (error) {
+    return nullUnlessShort(error);
   } finally {
     closeSync(opened.fd);
   }
@@ -96,7 +99,8 @@ export function readIdentity(directory: string, attemptId: string): Identity | n
   const [bootId, pumpPid] = [words[2], parseCount(words[4])];
   if (
     pid === null ||
-    Math.min(pid, pumpPid ?? 0) <= 1 ||
+    pid <= 1 ||
+    pumpPid === 1 ||
     startTicks === null ||
     uptimeMs === null ||
     !bootId ||
@@ -137,6 +141,12 @@ export function readTaken(directory: string, attemptId: string): { pid: number |
   }
   const pid = parseCount(parseLine(head.text, 'ql-taken-1', attemptId)?.[0]);
   return { pid, atMs: Math.round(head.stats.mtimeMs) };
+}
+
+/** The launcher had nothing to make a pump of. */
+export function isOutputThrownAway(directory: string, attemptId: string): boolean {
+  const words = parseLine(readHead(path.join(directory, 'count'))?.text ?? '', 'ql-count-1', attemptId);
+  return words?.[2] === '-';
 }
 
 /** What the launcher's shell said: `before` its child was forked, and `after`, which is its word about a signal. */

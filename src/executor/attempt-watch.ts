@@ -4,32 +4,24 @@
 //       └──spawn failed──▶ end                 no `taken` ──▶ end             (pump's end, alarms of look.ts)
 //
 // Between two events there is no timer, no polling and no system call: the exit of a child or the end of a FIFO wakes
-// it.
+// it. (An adopted launcher without FIFOs is looked for, after 1 s, doubling to 30 s.)
+//
+// A look or a spawn that only failed for want of descriptors, processes or memory is made again later; it never counts
+// as an answer.
 import type { ChildProcess } from 'node:child_process';
 import path from 'node:path';
 import { limits } from '../core/limits.ts';
 import type { Alarm, CancelAlarm, Clock } from '../core/ports.ts';
 import { type AttemptEnd, describeExit, describeLoss } from './attempt-end.ts';
 import { readIdentity, readReceipt, readTakenState } from './attempt-files.ts';
-import { type EvidenceInput, readProof, withdrawStart } from './evidence.ts';
+import { AttemptSignals } from './attempt-signals.ts';
+import { type EvidenceInput, endWithdrawnLauncher, readProof, withdrawStart } from './evidence.ts';
 import { watchFifo } from './fifo.ts';
-import {
-  describeLauncherFailure,
-  describeSpawnError,
-  isShortage,
-  type LauncherSettings,
-  spawnLauncher,
-} from './launch.ts';
-import { decideFirstLook, decideLook, type LookSignal } from './look.ts';
-import {
-  type ProcessRow,
-  processKey,
-  readProcess,
-  type SessionView,
-  signalGroup,
-  signalProcess,
-  viewSession,
-} from './session.ts';
+import { describeLauncherFailure, describeSpawnError, type LauncherSettings, spawnLauncher } from './launch.ts';
+import { decideFirstLook, decideLook } from './look.ts';
+import type { SpawnFailure } from './preflight.ts';
+import { processKey, readProcess, type SessionView, viewSession } from './session.ts';
+import { isShortage } from './shortage.ts';
 
 export type WatchContext = {
   readonly clock: Clock;
@@ -37,6 +29,8 @@ export type WatchContext = {
   readonly settings: LauncherSettings;
   readonly outputBytesMax: number;
 };
+
+const withdrawn: AttemptEnd = { kind: 'withdrawn' };
 
 export class AttemptWatch {
   readonly #context: WatchContext;
@@ -46,15 +40,20 @@ export class AttemptWatch {
   #child: ChildProcess | null = null;
   #spawnTries = 0;
   #isWaitingToSpawn = false;
+  #isAdopting = false;
+  /** Its end comes as an event. */
+  #isLauncherWatched = true;
   #goneAtMs: number | null = null;
+  #lostBy = '';
+  /** What it is when the launcher turns out to have gone before the start was taken. */
+  #unstarted: AttemptEnd | null = null;
+  #isLossSettled = false;
   #killAtMs: number | null = null;
-  #isForced = false;
   #isPumpDone = false;
   #isOver = false;
   #lookDelayMs: number | null = null;
   #seen: ReadonlySet<string> = new Set();
-  readonly #told = new Set<string>();
-  readonly #leftovers = new Set<string>();
+  readonly #signals = new AttemptSignals();
   #cancelLook: CancelAlarm | null = null;
   #cancelWatch: (() => void) | null = null;
 
@@ -68,27 +67,31 @@ export class AttemptWatch {
     this.#onEnd = attempt.onEnd;
   }
 
-  /** Spawns the launcher; its file `command` is there. */
-  launch(): void {
+  /** Spawns the launcher when `prepare` has made its work, or ends with what that answers. Both may be done again. */
+  launch(prepare: () => SpawnFailure | null): void {
     this.#isWaitingToSpawn = false;
+    const fail = (error: unknown) => this.#failSpawn(error, prepare);
     try {
+      const failure = prepare();
+      if (failure !== null) {
+        this.settle(failure);
+        return;
+      }
       const child = spawnLauncher(this.#directory, this.#attemptId, this.#context.settings);
       // Node reports a failed spawn by `error`, and with some errors by throwing; `exit` comes only for what was
       // started.
-      child.once('error', (error) => this.#failSpawn(error));
+      child.once('error', fail);
       child.once('exit', (status, signal) => this.#loseLauncher(`${signal ?? `status ${status}`}`));
       this.#child = child;
     } catch (error) {
-      this.#failSpawn(error);
+      fail(error);
     }
   }
 
   /** Watches a launcher that another process has started and that has taken its start. */
   adopt(): void {
-    this.#cancelWatch = watchFifo(path.join(this.#directory, 'alive'), () => this.#loseLauncher('gone'));
-    if (this.#cancelWatch === null) {
-      this.#loseLauncher('gone');
-    }
+    this.#isAdopting = true;
+    this.#look();
   }
 
   /** Ends the attempt with what was found before any launch. */
@@ -100,22 +103,20 @@ export class AttemptWatch {
     this.#onEnd(end);
   }
 
-  /**
-   * See `withdrawStart`. A launcher that does not notice (it is stopped) is ended after the time of an output drain.
-   */
+  /** See `withdrawStart`. The launcher is ended: no command comes of it any more. */
   withdraw(): 'withdrawn' | 'taken' | 'absent' {
-    const outcome = withdrawStart(this.#directory);
+    const outcome = this.#isWaitingToSpawn ? 'withdrawn' : withdrawStart(this.#directory);
     if (outcome === 'withdrawn') {
-      this.#stopWithdrawn(limits.outputDrainMsMax);
+      this.#endWithdrawn();
     }
     return outcome;
   }
 
   /** TERM now, KILL after the grace, until nobody of the session is left. A later call can only shorten the grace. */
   stop(graceMs: number): void {
-    const outcome = this.#tryWithdraw();
+    const outcome = this.#isWaitingToSpawn ? 'withdrawn' : this.#tryWithdraw();
     if (outcome === 'withdrawn') {
-      this.#stopWithdrawn(graceMs);
+      this.#endWithdrawn();
       return;
     }
     // Where not even a withdrawal can be written, TERM might be lost before the command's process has its defaults.
@@ -142,12 +143,13 @@ export class AttemptWatch {
     }
   }
 
-  #stopWithdrawn(killAfterMs: number): void {
+  #endWithdrawn(): void {
     if (this.#isWaitingToSpawn) {
-      this.settle({ kind: 'withdrawn' });
+      this.settle(withdrawn);
       return;
     }
-    this.#setKill(killAfterMs);
+    // Nothing that it could still record is of any use.
+    this.#setKill(-limits.killEscalationMs);
     this.#look();
   }
 
@@ -167,7 +169,7 @@ export class AttemptWatch {
     return { directory: this.#directory, attemptId: this.#attemptId, bootId, outputBytesMax };
   }
 
-  #failSpawn(error: unknown): void {
+  #failSpawn(error: unknown, prepare: () => SpawnFailure | null): void {
     if (this.#isOver) {
       return;
     }
@@ -179,32 +181,62 @@ export class AttemptWatch {
     this.#isWaitingToSpawn = true;
     const delayMs = limits.spawnRetryMsMin * 2 ** this.#spawnTries;
     this.#spawnTries += 1;
-    this.#cancelLook = this.#context.alarm.set(this.#nowMs() + delayMs, () => this.launch());
+    this.#cancelLook = this.#context.alarm.set(this.#nowMs() + delayMs, () => this.launch(prepare));
   }
 
-  /** The launcher is certainly gone: by its exit, or because nobody holds `alive`. */
+  /** Begins to watch a launcher that is no child of this process. */
+  #watchAdopted(): void {
+    const lose = () => this.#loseLauncher('gone');
+    this.#isLauncherWatched = readIdentity(this.#directory, this.#attemptId)?.pumpPid !== 0;
+    this.#cancelWatch = this.#isLauncherWatched ? watchFifo(path.join(this.#directory, 'alive'), lose) : null;
+    this.#isAdopting = false;
+    if (this.#isLauncherWatched && this.#cancelWatch === null) {
+      lose();
+    }
+  }
+
+  /** The launcher is certainly gone: by its exit, because nobody holds `alive`, or because it was not found. */
   #loseLauncher(what: string): void {
     if (this.#isOver) {
       return;
     }
     this.#child = null;
     this.#goneAtMs = this.#nowMs();
+    this.#lostBy = what;
     this.#lookDelayMs = null;
-    const hasReceipt = readReceipt(this.#directory, this.#attemptId) !== null;
-    if (!hasReceipt) {
-      const wasFree = readTakenState(this.#directory) === 'free';
-      const outcome = this.#tryWithdraw();
-      if (outcome === 'withdrawn' || (wasFree && outcome === 'unwritable')) {
-        this.settle(wasFree ? describeLauncherFailure(this.#directory, what) : { kind: 'withdrawn' });
-        return;
-      }
+    this.#look();
+  }
+
+  /** True: no command ran, and none will. */
+  #isUnstarted(): boolean {
+    const state = readTakenState(this.#directory);
+    if (state === 'taken') {
+      return false;
     }
+    this.#unstarted ??= state === 'free' ? describeLauncherFailure(this.#directory, this.#lostBy) : withdrawn;
+    const outcome = this.#tryWithdraw();
+    if (outcome !== 'withdrawn' && outcome !== 'unwritable') {
+      return false;
+    }
+    endWithdrawnLauncher(this.#directory);
+    // A child that has been sent KILL still creates a file, if it is just doing that; it execs nothing any more.
+    return outcome === 'withdrawn' || readTakenState(this.#directory) === 'free';
+  }
+
+  #settleLoss(): void {
+    const hasReceipt = readReceipt(this.#directory, this.#attemptId) !== null;
+    if (!hasReceipt && this.#isUnstarted()) {
+      this.settle(this.#unstarted ?? withdrawn);
+      return;
+    }
+    this.#cancelWatch?.();
     this.#cancelWatch = watchFifo(path.join(this.#directory, 'pumping'), () => {
       this.#isPumpDone = true;
       this.#look();
     });
     this.#isPumpDone = this.#cancelWatch === null;
-    const [nowMs, isPumpDone, killAtMs] = [this.#goneAtMs, this.#isPumpDone, this.#killAtMs];
+    this.#isLossSettled = true;
+    const [nowMs, isPumpDone, killAtMs] = [this.#nowMs(), this.#isPumpDone, this.#killAtMs];
     this.#lookAt(decideFirstLook({ hasReceipt, isPumpDone, killAtMs, nowMs }));
   }
 
@@ -228,29 +260,61 @@ export class AttemptWatch {
     }
   }
 
+  /** Whatever is due now; a look that fails for a shortage is made again. */
   #look(): void {
     if (this.#isOver) {
       return;
     }
     this.#cancelLook?.();
     this.#cancelLook = null;
+    try {
+      this.#lookNow();
+    } catch (error) {
+      if (!isShortage(error)) {
+        throw error;
+      }
+      this.#lookAt(this.#nowMs() + limits.shortageLookMs);
+    }
+  }
+
+  #lookNow(): void {
+    if (this.#isAdopting) {
+      this.#watchAdopted();
+      if (this.#goneAtMs !== null || (this.#isLauncherWatched && this.#killAtMs === null)) {
+        return;
+      }
+    }
+    if (this.#goneAtMs !== null && !this.#isLossSettled) {
+      this.#settleLoss();
+      return;
+    }
     const view = this.#view();
+    const hasReceipt = readReceipt(this.#directory, this.#attemptId) !== null;
+    if (this.#goneAtMs === null && !this.#isLauncherWatched && (hasReceipt || view.launcher === null)) {
+      this.#loseLauncher('gone');
+      return;
+    }
     this.#seen = new Set(view.others.map(processKey));
     const decision = decideLook({
       launcher: this.#goneAtMs === null ? 'alive' : 'gone',
-      hasReceipt: readReceipt(this.#directory, this.#attemptId) !== null,
+      isLauncherWatched: this.#isLauncherWatched,
+      hasReceipt,
       othersCount: view.others.length,
       unprovenCount: view.unproven.length,
       isPumpDone: this.#isPumpDone,
       nowMs: this.#nowMs(),
       goneAtMs: this.#goneAtMs,
       killAtMs: this.#killAtMs,
-      untoldCount: this.#untold(view).length,
+      untoldCount: this.#signals.untold(view).length,
       lookDelayMs: this.#lookDelayMs,
     });
     this.#lookDelayMs = decision.lookDelayMs;
+    const isStop = this.#killAtMs !== null;
     if (decision.signal !== null) {
-      this.#send(decision.signal, view);
+      this.#signals.send(decision.signal, view, { isStop });
+    }
+    if (isStop || this.#goneAtMs !== null) {
+      this.#signals.wakeRecorders(view);
     }
     if (decision.isOver) {
       this.#finish(view.others.length);
@@ -259,71 +323,26 @@ export class AttemptWatch {
     }
   }
 
-  #send(signal: LookSignal, { others, launcher, pump }: SessionView): void {
-    if (signal === 'kill-pump') {
-      signalAll(pump, 'SIGKILL');
-      return;
-    }
-    if (this.#killAtMs === null) {
-      for (const row of others) {
-        this.#leftovers.add(processKey(row));
-      }
-    }
-    if (signal === 'term-untold') {
-      this.#tell(this.#untold({ others }));
-      return;
-    }
-    this.#isForced ||= others.length > 0 || signal === 'kill-everyone';
-    signalAll(others, 'SIGKILL');
-    if (signal === 'kill-everyone') {
-      if (launcher !== null) {
-        signalGroup(launcher, 'SIGKILL');
-      }
-      signalAll([...others, ...pump], 'SIGKILL');
-    }
-  }
-
-  #untold({ others }: Pick<SessionView, 'others'>): ProcessRow[] {
-    return others.filter((row) => row.diesOfTerm || !this.#told.has(processKey(row)));
-  }
-
-  #tell(rows: readonly ProcessRow[]): void {
-    signalAll(rows, 'SIGTERM');
-    for (const row of rows) {
-      this.#told.add(processKey(row));
-    }
-  }
-
+  /** What it misses, for a shortage, the looks after it make good. */
   #sendTerm(): void {
-    const { launcher, others } = this.#view();
-    if (launcher === null) {
-      this.#tell(others);
-      return;
+    try {
+      this.#signals.sendTerm(this.#view());
+    } catch (error) {
+      if (!isShortage(error)) {
+        throw error;
+      }
     }
-    // One call for the whole group, whatever it forks meanwhile. Launcher and pump expect it.
-    signalGroup(launcher, 'SIGTERM');
-    const inGroup = others.filter((row) => row.groupId === launcher.groupId);
-    for (const row of inGroup) {
-      this.#told.add(processKey(row));
-    }
-    this.#tell(others.filter((row) => !inGroup.includes(row)));
   }
 
   #finish(survivorsCount: number): void {
     const { directory, attemptId, outputBytesMax } = this.#evidence();
     const receipt = readReceipt(directory, attemptId);
-    const ending = { isForced: this.#isForced, leftoversCount: this.#leftovers.size, survivorsCount };
+    const ending = this.#signals.describe(survivorsCount);
     const startUptimeMs = readIdentity(directory, attemptId)?.uptimeMs ?? receipt?.endUptimeMs ?? 0;
     this.settle(
       receipt === null
         ? describeLoss('its launcher ended without a receipt', ending)
         : describeExit({ directory, attemptId, startUptimeMs, outputBytesMax, ending }, receipt),
     );
-  }
-}
-
-function signalAll(rows: readonly ProcessRow[], signal: NodeJS.Signals): void {
-  for (const row of rows) {
-    signalProcess(row, signal);
   }
 }

@@ -1,11 +1,13 @@
 // What an attempt's directory and /proc tell about it, for whoever comes later than the start: recovery, cancel,
-// doctor. Synchronous, and never guesses. The one thing that it writes is the withdrawal of a start.
+// doctor. Synchronous, and never guesses. The one thing that it writes is the withdrawal of a start, and the only
+// processes that it ends are those of a launcher whose start was withdrawn.
 import { mkdirSync, readdirSync, rmSync, symlinkSync } from 'node:fs';
 import path from 'node:path';
 import { EdgeError } from '../core/errors.ts';
 import { type AttemptEnd, describeExit, describeLoss, nothingDone } from './attempt-end.ts';
 import { readIdentity, readReceipt, readTaken, readTakenState, withdrawnTarget } from './attempt-files.ts';
-import { type SessionProof, type SessionView, viewSession } from './session.ts';
+import { listByVariable, type SessionProof, type SessionView, signalProcess, viewSession } from './session.ts';
+import { errnoOf } from './shortage.ts';
 
 export type AttemptEvidence =
   /** No directory. Never evidence that nothing ran. */
@@ -27,9 +29,8 @@ export type EvidenceInput = {
   readonly outputBytesMax: number;
 };
 
-function errnoOf(error: unknown): string {
-  return error instanceof Error && 'code' in error ? `${error.code}` : '';
-}
+/** Marks a launcher, and what it forks, by its attempt's directory; the command has another environment. */
+export const launcherVariable = 'QL_LAUNCHER_OF';
 
 /**
  * Makes the attempt's directory, 0700. Throws `full` or `unavailable`; then there must be no start barrier. An empty
@@ -40,7 +41,7 @@ export function makeDirectory(directory: string): void {
     mkdirSync(directory, { mode: 0o700 });
   } catch (cause) {
     const code = errnoOf(cause);
-    if (code === 'EEXIST' && listNames(directory)?.length === 0) {
+    if (code === 'EEXIST' && isEmpty(directory)) {
       return;
     }
     const isFull = code === 'ENOSPC' || code === 'EDQUOT' || code === 'EMLINK';
@@ -70,6 +71,31 @@ export function withdrawStart(directory: string): 'withdrawn' | 'taken' | 'absen
   }
 }
 
+/**
+ * KILLs what is left of the launcher of a withdrawn start: most end by themselves a moment later, but not one that
+ * somebody stopped. No command is among them, and none comes of them. Throws where /proc cannot be read now.
+ */
+export function endWithdrawnLauncher(directory: string): void {
+  for (const row of listByVariable(`${launcherVariable}=${directory}`)) {
+    signalProcess(row, 'SIGKILL');
+  }
+}
+
+/** `withdrawStart` for an attempt that nobody watches, with an end of its launcher as far as that can be done now. */
+export function withdrawUnwatched(directory: string): 'withdrawn' | 'taken' | 'absent' {
+  const outcome = withdrawStart(directory);
+  try {
+    if (outcome === 'withdrawn') {
+      endWithdrawnLauncher(directory);
+    }
+  } catch (error) {
+    if (errnoOf(error) === '') {
+      throw error;
+    }
+  }
+  return outcome;
+}
+
 /** A link takes an inode: what the command's process would read as its last file makes room for it. */
 function withdrawWithoutSpace(directory: string, file: string): 'withdrawn' | 'taken' | 'absent' {
   rmSync(path.join(directory, 'command'), { force: true });
@@ -86,12 +112,20 @@ function answerExisting(directory: string, cause: unknown): 'withdrawn' | 'taken
   if (code === 'EEXIST') {
     return readTakenState(directory) === 'withdrawn' ? 'withdrawn' : 'taken';
   }
-  if (code === 'ENOENT' || code === 'ENOTDIR') {
+  if (isMissing(cause)) {
     return 'absent';
   }
   const errorCode = code === 'ENOSPC' || code === 'EDQUOT' ? 'full' : 'unavailable';
   const hint = 'free some space in the run directory, or stop the attempt';
   throw new EdgeError(errorCode, `cannot take back the start in ${directory} (${code})`, { cause, hint });
+}
+
+function isEmpty(directory: string): boolean {
+  try {
+    return listNames(directory)?.length === 0;
+  } catch {
+    return false;
+  }
 }
 
 /** What is needed to tell whose a session is; null where the launcher left no identity. */
@@ -120,6 +154,17 @@ export function readEnd(input: EvidenceInput): AttemptEnd | null {
  * runs, and a missing `taken` proves nothing: it was never synced.
  */
 export function inspectAttempt(input: EvidenceInput, startBootId: string): AttemptEvidence {
+  try {
+    return inspectNow(input, startBootId);
+  } catch (error) {
+    if (errnoOf(error) === '') {
+      throw error;
+    }
+    return { kind: 'undecidable', why: `${input.directory} cannot be read (${errnoOf(error)})` };
+  }
+}
+
+function inspectNow(input: EvidenceInput, startBootId: string): AttemptEvidence {
   const { directory, attemptId } = input;
   if (listNames(directory) === null) {
     return { kind: 'absent' };
@@ -166,7 +211,14 @@ function judge(input: EvidenceInput, view: SessionView): AttemptEvidence {
 function listNames(directory: string): string[] | null {
   try {
     return readdirSync(directory);
-  } catch {
-    return null;
+  } catch (error) {
+    if (isMissing(error)) {
+      return null;
+    }
+    throw error;
   }
+}
+
+function isMissing(error: unknown): boolean {
+  return errnoOf(error) === 'ENOENT' || errnoOf(error) === 'ENOTDIR';
 }

@@ -11,10 +11,13 @@ import type { AttemptEnd } from './attempt-end.ts';
 import { attemptDirectory } from './attempt-files.ts';
 import { AttemptWatch } from './attempt-watch.ts';
 import type { CommandLimits } from './command-file.ts';
-import { type AttemptEvidence, inspectAttempt, makeDirectory, withdrawStart } from './evidence.ts';
-import { describeSpawnError, findTool, installLauncher, type LauncherSettings, writeCommand } from './launch.ts';
-import { type CollectedOutput, collectOutput } from './output.ts';
-import { defaultSearchPath, preflight, type SpawnFailure, spawnFailed } from './preflight.ts';
+import { type AttemptEvidence, inspectAttempt, makeDirectory, withdrawUnwatched } from './evidence.ts';
+import { listInheritable } from './inherited.ts';
+import { installLauncher } from './launch.ts';
+import { findLauncherTools } from './launcher-tools.ts';
+import { type OutputSource, openOutput } from './output.ts';
+import { defaultSearchPath } from './preflight.ts';
+import { createPreparation } from './preparation.ts';
 
 export type CommandSpec = {
   readonly attemptId: string;
@@ -25,6 +28,11 @@ export type CommandSpec = {
   readonly cwd: string;
   readonly nice: number | null;
   readonly limits: CommandLimits | null;
+  /**
+   * A name or number of this machine; null: as this process. Of HOME, USER and LOGNAME, `env` then gets what it does not
+   * have.
+   */
+  readonly user: string | null;
 };
 
 export type ExecutorOptions = {
@@ -59,7 +67,8 @@ export type Executor = {
   inspect(attemptId: string, startBootId: string): AttemptEvidence;
   /** Watches what an earlier process has started and `inspect` calls `running` (or `ended`, for its `onEnd`). */
   adopt(attemptId: string): void;
-  collectOutput(attemptId: string): CollectedOutput;
+  /** What an attempt has written; stays readable after its release, until it is closed. */
+  openOutput(attemptId: string): OutputSource;
   /** Removes the directory of an attempt that is over. */
   release(attemptId: string): void;
   /** Started or adopted, and not over. */
@@ -79,14 +88,16 @@ const removalTriesMax = 3;
 export function createExecutor(options: ExecutorOptions): Executor {
   const { runDirectory, clock, alarm, outputBytesMax, segmentBytes, onEnd } = options;
   const watches = new Map<string, AttemptWatch>();
+  const toolsPath = options.toolsPath ?? defaultSearchPath;
   const settings = {
     launcherPath: installLauncher(runDirectory),
     shell: options.shell ?? ['/bin/sh'],
-    toolsPath: options.toolsPath ?? defaultSearchPath,
+    toolsPath,
+    tools: findLauncherTools(toolsPath),
     segmentBytes,
+    inheritable: listInheritable(),
   };
-  const mask = process.umask().toString(8).padStart(4, '0');
-  const prepareCommand = createPreparation(settings, mask);
+  const prepareCommand = createPreparation(settings);
   let isClosed = false;
   const directoryOf = (attemptId: string) => attemptDirectory(runDirectory, attemptId);
 
@@ -109,15 +120,9 @@ export function createExecutor(options: ExecutorOptions): Executor {
   return {
     prepare: (attemptId) => makeDirectory(directoryOf(attemptId)),
     start(spec) {
-      const created = watch(spec.attemptId);
-      const failure = prepareCommand(spec, directoryOf(spec.attemptId));
-      if (failure === null) {
-        created.launch();
-      } else {
-        created.settle(failure);
-      }
+      watch(spec.attemptId).launch(() => prepareCommand(spec, directoryOf(spec.attemptId)));
     },
-    withdraw: (attemptId) => watches.get(attemptId)?.withdraw() ?? withdrawStart(directoryOf(attemptId)),
+    withdraw: (attemptId) => watches.get(attemptId)?.withdraw() ?? withdrawUnwatched(directoryOf(attemptId)),
     stop: (attemptId, { graceMs }) => watches.get(attemptId)?.stop(graceMs),
     inspect(attemptId, startBootId) {
       const { bootId } = clock.observe();
@@ -125,7 +130,7 @@ export function createExecutor(options: ExecutorOptions): Executor {
       return inspectAttempt({ directory, attemptId, bootId, outputBytesMax }, startBootId);
     },
     adopt: (attemptId) => watch(attemptId).adopt(),
-    collectOutput: (attemptId) => collectOutput(directoryOf(attemptId), attemptId, outputBytesMax),
+    openOutput: (attemptId) => openOutput(directoryOf(attemptId), attemptId),
     release(attemptId) {
       assert(!watches.has(attemptId), 'only an attempt that is over is released');
       removeDirectory(directoryOf(attemptId));
@@ -139,27 +144,6 @@ export function createExecutor(options: ExecutorOptions): Executor {
       }
       watches.clear();
     },
-  };
-}
-
-/** Looks at a command and writes the launcher's work, or answers why there is none. */
-function createPreparation(settings: LauncherSettings, mask: string) {
-  return (spec: CommandSpec, directory: string): SpawnFailure | null => {
-    const outcome = preflight({ argv: spec.argv, env: spec.env, cwd: spec.cwd, arch: process.arch });
-    if (outcome.kind !== 'ready') {
-      return outcome;
-    }
-    const needsNice = spec.nice !== null || outcome.argv[0]?.includes('=') === true;
-    const nicePath = needsNice ? findTool('nice', settings.toolsPath) : null;
-    if (needsNice && nicePath === null) {
-      return spawnFailed('tool_missing', `there is no \`nice\` in ${settings.toolsPath}, which this command needs`);
-    }
-    try {
-      writeCommand(directory, { ...spec, argv: outcome.argv, mask, nicePath });
-      return null;
-    } catch (error) {
-      return describeSpawnError(error, settings);
-    }
   };
 }
 

@@ -1,19 +1,21 @@
 // Waits for the end of whoever holds the write end of a FIFO, without polling and without asking whose pid it is.
 import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs';
 import { Socket } from 'node:net';
+import { nullUnlessShort } from './shortage.ts';
 
 const probe = Buffer.alloc(1);
 
 /**
  * Calls `onGone` once, when the last writer has closed the FIFO. Null, without a call, where nobody holds it now: it is
- * gone already, or there is no FIFO. Until then there is no system call; the answer ends the watch.
+ * gone already, or there is no FIFO. Until then there is no system call; the answer ends the watch. Throws where this
+ * process is short of descriptors.
  */
 export function watchFifo(file: string, onGone: () => void): (() => void) | null {
   let fd: number;
   try {
     fd = openSync(file, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW);
-  } catch {
-    return null;
+  } catch (error) {
+    return nullUnlessShort(error);
   }
   // A descriptor that was opened after the last writer had gone never reports an end: one read tells.
   if (!fstatSync(fd).isFIFO() || !hasWriter(fd)) {

@@ -11,7 +11,7 @@ export type HandlerContext = {
   readonly stepKey: string;
   readonly packageName: string;
   readonly taskId: string;
-  /** The environment that the task's manifest gives. */
+  /** What the task's `env` gives, with this device's settings in it. */
   readonly env: Readonly<Record<string, string>>;
   /** Aborted at a timeout, a cancel or a stop. A handler that ignores it keeps its attempt running. */
   readonly signal: AbortSignal;

@@ -1,32 +1,28 @@
 // Starts the launcher of one attempt. Owns how it is given its work (launcher.sh says the rest); watches nothing.
 import { type ChildProcess, spawn } from 'node:child_process';
-import {
-  accessSync,
-  closeSync,
-  constants,
-  mkdirSync,
-  openSync,
-  readFileSync,
-  renameSync,
-  statfsSync,
-  writeFileSync,
-} from 'node:fs';
+import { closeSync, mkdirSync, openSync, readFileSync, renameSync, statfsSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { readNotes } from './attempt-files.ts';
 import { buildCommandFile, type CommandFileInput } from './command-file.ts';
+import { launcherVariable } from './evidence.ts';
+import { withStdio } from './inherited.ts';
+import type { LauncherTools } from './launcher-tools.ts';
 import { type SpawnFailure, spawnFailed } from './preflight.ts';
 import { launcherScript } from './scripts.generated.ts';
+import { errnoOf, isShortage } from './shortage.ts';
 
 export type LauncherSettings = {
   readonly launcherPath: string;
   /** The shell with its first arguments: `['/bin/sh']`, or `['/bin/busybox', 'ash']`. */
   readonly shell: readonly string[];
-  /** Where the launcher finds mkfifo, dd, wc, env and nice. */
+  /** Where the launcher finds mkfifo, dd and wc, and what `tools` was found in. */
   readonly toolsPath: string;
+  readonly tools: LauncherTools;
   readonly segmentBytes: number;
+  /** Descriptors that must not reach commands: see inherited.ts. */
+  readonly inheritable: readonly number[];
 };
 
-const errnosOfShortage: ReadonlySet<string> = new Set(['EAGAIN', 'ENOMEM', 'EMFILE', 'ENFILE']);
 const notesShownMax = 400;
 
 /**
@@ -52,24 +48,6 @@ function readText(file: string): string | null {
   }
 }
 
-/** The file of that name in a search path, or null. */
-export function findTool(name: string, searchPath: string): string | null {
-  const isTool = (file: string) => {
-    try {
-      accessSync(file, constants.X_OK);
-      return true;
-    } catch {
-      return false;
-    }
-  };
-  return (
-    searchPath
-      .split(':')
-      .map((folder) => path.join(folder, name))
-      .find(isTool) ?? null
-  );
-}
-
 /** Writes the work; throws what the file system throws. */
 export function writeCommand(directory: string, input: CommandFileInput): void {
   writeFileSync(path.join(directory, 'command'), buildCommandFile(input), { mode: 0o600 });
@@ -81,32 +59,27 @@ export function writeCommand(directory: string, input: CommandFileInput): void {
  */
 export function spawnLauncher(directory: string, attemptId: string, settings: LauncherSettings): ChildProcess {
   const [shell = '/bin/sh', ...shellArguments] = settings.shell;
+  const segmentBytes = settings.tools.missingForOutput.length > 0 ? 0 : settings.segmentBytes;
+  const words = [...shellArguments, settings.launcherPath, attemptId, directory, `${segmentBytes}`];
+  const env = { PATH: settings.toolsPath, LC_ALL: 'C', [launcherVariable]: directory };
   const notes = openSync(path.join(directory, 'notes'), 'a', 0o600);
   try {
-    return spawn(shell, [...shellArguments, settings.launcherPath, attemptId, directory, `${settings.segmentBytes}`], {
-      cwd: directory,
-      detached: true,
-      env: { PATH: settings.toolsPath, LC_ALL: 'C' },
-      stdio: ['ignore', 'ignore', notes],
-    });
+    return withStdio(['ignore', 'ignore', notes], settings.inheritable, (stdio) =>
+      spawn(shell, words, { cwd: directory, detached: true, env, stdio }),
+    );
   } finally {
     closeSync(notes);
   }
 }
 
-/** Whether the same spawn may work in a moment. */
-export function isShortage(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && errnosOfShortage.has(`${error.code}`);
-}
-
 /** A launcher that could not be given its work, or not be spawned. */
 export function describeSpawnError(error: unknown, settings: LauncherSettings): SpawnFailure {
-  const code = error instanceof Error && 'code' in error ? `${error.code}` : `${error}`;
+  const code = errnoOf(error) || `${error}`;
   if (code === 'ENOSPC' || code === 'EDQUOT') {
     return spawnFailed('run_directory_full', `the run directory is full (${code})`);
   }
   if (isShortage(error)) {
-    return spawnFailed('resources_exhausted', `the system has no process, memory or file to spare (${code})`);
+    return describeShortage(code);
   }
   return spawnFailed(
     'launcher_unavailable',
@@ -114,7 +87,14 @@ export function describeSpawnError(error: unknown, settings: LauncherSettings): 
   );
 }
 
-/** A launcher that ended before the command took the start. */
+function describeShortage(what: string): SpawnFailure {
+  return spawnFailed('resources_exhausted', `the system has no process, memory or file to spare (${what})`);
+}
+
+/**
+ * A launcher that ended before the command took the start. Its words are those of shells, tools and the C library.
+ * Asked before the withdrawal, which may have to make room.
+ */
 export function describeLauncherFailure(directory: string, what: string): SpawnFailure {
   const { before, after } = readNotes(directory);
   const words = [before, after]
@@ -122,11 +102,15 @@ export function describeLauncherFailure(directory: string, what: string): SpawnF
     .join('; ')
     .replaceAll(/\s+/g, ' ');
   const said = words === '' ? `it said nothing (${what})` : words.slice(0, notesShownMax);
-  return isFull(directory) || words.includes('No space left')
-    ? spawnFailed('run_directory_full', `the run directory is full: ${said}`)
+  if (isFull(directory) || /No space left|[Qq]uota exceeded/.test(words)) {
+    return spawnFailed('run_directory_full', `the run directory is full: ${said}`);
+  }
+  return /Resource temporarily unavailable|Cannot allocate memory|(Cannot|can't) fork|[Oo]ut of memory/.test(words)
+    ? describeShortage(said)
     : spawnFailed('launcher_failed', `the command was not started: ${said}`);
 }
 
+/** Whether nothing can be written, or made, in that file system. */
 function isFull(directory: string): boolean {
   try {
     const { bavail, ffree, files } = statfsSync(directory);

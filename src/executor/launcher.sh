@@ -1,7 +1,9 @@
 # The launcher: runs one attempt's command in a session of its own, so that the command, its output and its result
-# outlive the runtime. For dash and BusyBox ash; forks only mkfifo, dd and wc, and execs env (and nice).
+# outlive the runtime. For dash and BusyBox ash; forks only mkfifo, dd and wc, and execs what `command` says.
 #
 #   sh launcher.sh ATTEMPT-ID ATTEMPT-DIRECTORY SEGMENT-BYTES     current directory = ATTEMPT-DIRECTORY, stderr = notes
+#
+# Without SEGMENT-BYTES (0: this system has no mkfifo, dd or wc) there is no pump, and output is thrown away.
 #
 # Order is what makes it exact. Nothing may be moved across these lines:
 #   files that will be written later are preallocated  →  a full disk is met before the command, never after it
@@ -86,22 +88,27 @@ echo "${page#?}" >count || exit 1
 # Both ends of `output` are open before the pump is forked, and neither is open for both afterwards: opening never
 # blocks, and a command whose pump was killed gets SIGPIPE. `pumping` has its writer from before the fork on.
 # In parentheses: a shell keeps copies of what it redirects for a function.
-mkfifo alive output pumping || exit 1
-exec 8<>output 6<output 7>output 8>&- 5<>pumping
-(pump) <&6 6<&- 7>&- 2>/dev/null &
+# Its mode is for a command of another user that opens /dev/stdout; the directory lets no one else come to it.
+pump_pid=0
+if [ "$segment_bytes" = 0 ]; then
+  echo "ql-count-1 $attempt - - - short end" 1<>count
+  exec 7>/dev/null
+else
+  mkfifo -m 622 alive output pumping || exit 1
+  exec 8<>output 6<output 7>output 8>&- 5<>pumping
+  (pump) <&6 6<&- 7>&- 2>/dev/null &
+  pump_pid=$!
+  exec 5>&- 6<&- 9<>alive
+fi
 trap : $signals
-exec 5>&- 6<&- 9<>alive
-echo "ql-identity-1 $attempt $$ $start_ticks $boot_id $uptime $! end" >identity || exit 1
+echo "ql-identity-1 $attempt $$ $start_ticks $boot_id $uptime $pump_pid end" >identity || exit 1
 
 # The shell's own word about a signal goes to `notes` (stderr) after this line; the line allocates the page for it.
 echo 'ql-notes-1' >&2 || exit 1
 (
   trap - $signals
+  # Goes to the task's directory, sets its limits and $mask, and $@ to the words of the command.
   . ./command || exit 1
-  cd -P "$directory" || exit 1
-  [ -z "$memory_kib" ] || ulimit -v "$memory_kib" || exit 1
-  [ -z "$cpu_seconds" ] || ulimit -t "$cpu_seconds" || exit 1
-  [ -z "$files" ] || ulimit -n "$files" || exit 1
   read -r pid rest </proc/self/stat || exit 1
   set -C
   command exec 4>"$home/taken" || exit 1

@@ -6,12 +6,14 @@
 // of the try before. A stop: TERM at once (by `stop`), KILL after the grace, and the attempt ends only when nobody is
 // left. A process that is just being forked by a shell with a trap loses a TERM: looks repeat it, to those that would
 // have died of it. KILL spares launcher and pump for half a second, so that the command's true end and its last output
-// are recorded.
+// are recorded. Who was stopped is woken on the way (by attempt-watch), or it could do neither.
 import { limits } from '../core/limits.ts';
 
 export type LookInput = {
   /** `gone`: with a receipt the command has ended; without one (the launcher was killed) it may still run. */
   readonly launcher: 'alive' | 'gone';
+  /** Its end comes as an event; otherwise it has to be looked for. */
+  readonly isLauncherWatched: boolean;
   readonly hasReceipt: boolean;
   readonly othersCount: number;
   readonly unprovenCount: number;
@@ -56,7 +58,9 @@ export function decideLook(input: LookInput): LookDecision {
     const isHeld = !input.isPumpDone && input.killAtMs !== null;
     return { ...quiet, isOver: true, signal: isHeld ? 'kill-pump' : null };
   }
-  return { ...quiet, nextLookMs: drainEndMs };
+  // A pump that was stopped is woken by a look, and has the other half of the drain then.
+  const halfMs = input.goneAtMs + limits.outputDrainMsMax / 2;
+  return { ...quiet, nextLookMs: input.nowMs < halfMs ? halfMs : drainEndMs };
 }
 
 /**
@@ -71,7 +75,7 @@ export function decideFirstLook(input: Pick<LookInput, 'hasReceipt' | 'isPumpDon
 function decideWithLauncher(input: LookInput): LookDecision {
   const { nowMs, killAtMs, lookDelayMs } = input;
   if (killAtMs === null) {
-    return quiet;
+    return input.isLauncherWatched ? quiet : lookLater(input, limits.orphanLookMsMin);
   }
   if (nowMs < killAtMs) {
     return waitForTerm(input, killAtMs);

@@ -5,6 +5,7 @@ import { accessSync, constants, readFileSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { limits } from '../core/limits.ts';
 import { readProgramFile } from './program-file.ts';
+import { errnoOf, nullUnlessShort } from './shortage.ts';
 
 export type SpawnFailure = { readonly kind: 'spawn-failed'; readonly errorCode: string; readonly errorSummary: string };
 
@@ -50,10 +51,6 @@ export function spawnFailed(errorCode: string, errorSummary: string): SpawnFailu
 function show(text: string): string {
   const printable = JSON.stringify(text.length > textBytesMax ? `${text.slice(0, textBytesMax)}…` : text);
   return `\`${printable.slice(1, -1)}\``;
-}
-
-function errnoOf(error: unknown): string {
-  return error instanceof Error && 'code' in error ? `${error.code}` : 'unknown error';
 }
 
 function checkWords({ argv, env }: PreflightInput): SpawnFailure | null {
@@ -182,8 +179,8 @@ function checkProgram(program: string, rest: readonly string[], { cwd, arch }: P
 function inspectContent(file: string, arch: string): ReturnType<typeof readProgramFile> | null {
   try {
     return readProgramFile(file, arch);
-  } catch {
-    return null;
+  } catch (error) {
+    return nullUnlessShort(error);
   }
 }
 

@@ -9,6 +9,7 @@ const nothing = { signal: null, isOver: false, nextLookMs: null, lookDelayMs: nu
 /** Ten seconds after boot the launcher is found gone, with a receipt, nobody left, the pump still running. */
 const gone: LookInput = {
   launcher: 'gone',
+  isLauncherWatched: true,
   hasReceipt: true,
   othersCount: 0,
   unprovenCount: 0,
@@ -21,8 +22,11 @@ const gone: LookInput = {
 };
 const alive: LookInput = { ...gone, launcher: 'alive', hasReceipt: false, goneAtMs: null, othersCount: 1 };
 
-t.test('a running command is not looked at', async (t) => {
+t.test('a running command is not looked at, unless nothing else tells its end', async (t) => {
   t.same(decideLook(alive), nothing);
+  const unwatched = { ...alive, isLauncherWatched: false };
+  t.match(decideLook(unwatched), { signal: null, nextLookMs: 11_000 });
+  t.match(decideLook({ ...unwatched, lookDelayMs: 30_000 }), { nextLookMs: 40_000 }, 'at most half a minute');
 });
 
 t.test(
@@ -51,7 +55,8 @@ t.test('the usual command is over when its pump is; before that it is looked at 
 });
 
 t.test('a pump that is held is waited for as long as the drain, and killed only after a stop', async (t) => {
-  t.same(decideLook(gone), { ...nothing, nextLookMs: 10_000 + drainMs });
+  t.same(decideLook(gone), { ...nothing, nextLookMs: 10_000 + drainMs / 2 }, 'a look that wakes it if it was stopped');
+  t.same(decideLook({ ...gone, nowMs: 10_000 + drainMs / 2 }), { ...nothing, nextLookMs: 10_000 + drainMs });
   t.same(decideLook({ ...gone, nowMs: 10_000 + drainMs }), { ...nothing, isOver: true });
   const stopped = { ...gone, killAtMs: 9_000, nowMs: 10_000 + drainMs };
   t.same(decideLook(stopped), { ...nothing, isOver: true, signal: 'kill-pump' });
@@ -101,6 +106,7 @@ t.test('in every situation something comes next, and nothing is signalled early'
   const input: fc.Arbitrary<LookInput> = fc
     .record({
       isAlive: fc.boolean(),
+      isLauncherWatched: fc.boolean(),
       hasReceipt: fc.boolean(),
       othersCount: fc.nat(2),
       unprovenCount: fc.nat(1),
@@ -121,7 +127,7 @@ t.test('in every situation something comes next, and nothing is signalled early'
       const decision = decideLook(situation);
       const { nowMs, killAtMs, goneAtMs, othersCount, launcher } = situation;
       const isKill = decision.signal?.startsWith('kill') === true && decision.signal !== 'kill-pump';
-      const isIdle = launcher === 'alive' && killAtMs === null;
+      const isIdle = launcher === 'alive' && killAtMs === null && situation.isLauncherWatched;
       const earliestKillMs = killAtMs ?? (goneAtMs ?? Number.POSITIVE_INFINITY) + drainMs;
       return (
         decision.isOver !== (decision.nextLookMs !== null || isIdle) &&

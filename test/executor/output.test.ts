@@ -4,8 +4,9 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
 import { attemptDirectory, readIdentity } from '../../src/executor/attempt-files.ts';
-import { collectOutput, measureOutput, readOutput } from '../../src/executor/output.ts';
+import { measureOutput } from '../../src/executor/output.ts';
 import { readProcess, signalProcess } from '../../src/executor/session.ts';
+import { collectOutput, readOutput } from './collected.ts';
 import { exitedCode, testEachShell } from './stand.ts';
 import { until } from './until.ts';
 
@@ -17,7 +18,7 @@ testEachShell(
     const script = 'yes 0123456789abcde | head -c 50000000; echo the end; exit 3';
     const { end, attemptId } = await stand.run({ argv: ['/bin/sh', '-c', script] });
     t.match(end, { kind: 'exited', exitCode: 3, outputBytes: 50 * megabyte + 8, outputTruncated: true, note: null });
-    const output = stand.executor.collectOutput(attemptId);
+    const output = stand.collect(attemptId);
     t.equal(output.totalBytes, 50 * megabyte + 8);
     t.equal(output.head.length + output.omittedBytes + output.tail.length, output.totalBytes);
     t.ok(output.head.length + output.tail.length <= 256 * 1024);
@@ -36,7 +37,7 @@ testEachShell('every byte value is kept, NUL and line ends included', async (t, 
   writeFileSync(file, bytes);
   const { end, attemptId } = await stand.run({ argv: ['/bin/cat', file] });
   t.match(end, { outputBytes: bytes.length, outputTruncated: false });
-  t.ok(stand.executor.collectOutput(attemptId).head.equals(bytes));
+  t.ok(stand.collect(attemptId).head.equals(bytes));
 });
 
 testEachShell('C020 many small writes of a multi-byte character lose nothing', async (t, stand) => {
@@ -50,7 +51,7 @@ testEachShell('a cut falls between characters', async (t, stand) => {
   const { attemptId } = await stand.run({
     argv: ['/bin/sh', '-c', 'printf x; yes 世界 | tr -d "\\n" | head -c 3000000'],
   });
-  const { head, tail, omittedBytes, totalBytes } = stand.executor.collectOutput(attemptId);
+  const { head, tail, omittedBytes, totalBytes } = stand.collect(attemptId);
   t.equal(head.length + omittedBytes + tail.length, totalBytes);
   t.notMatch(`${head}${tail}`, /\uFFFD/);
   t.equal(

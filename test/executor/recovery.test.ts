@@ -8,7 +8,9 @@ import { limits } from '../../src/core/limits.ts';
 import { readIdentity, readReceipt, readTakenState } from '../../src/executor/attempt-files.ts';
 import { type ProcessRow, readProcess, signalProcess, viewSession } from '../../src/executor/session.ts';
 import { realClock } from '../../src/runtime/ports.ts';
-import { type Stand, simulateTime, testEachShell, withStand } from './stand.ts';
+import { makeGate } from './gate.ts';
+import { simulateTime } from './simulated-time.ts';
+import { type Stand, testEachShell, withStand } from './stand.ts';
 import { turn, until } from './until.ts';
 
 const { bootId } = realClock().observe();
@@ -35,17 +37,6 @@ async function startAndKill(stand: Stand, script: string): Promise<void> {
   await once(starter.stdout, 'data');
   process.kill(starter.pid!, 'SIGKILL');
   await ended;
-}
-
-/** A command that waits for the test: it ends as told when the gate is opened. */
-function makeGate(stand: Stand, ending: string): { readonly script: string; open(): void } {
-  const gate = path.join(stand.runDirectory, 'gate');
-  execFileSync('mkfifo', [gate]);
-  // Opening a FIFO waits for the other side, on both sides.
-  return {
-    script: `echo before; read x <'${gate}'; echo "after $x"; ${ending}`,
-    open: () => writeFileSync(gate, 'go\n'),
-  };
 }
 
 function launcherOf(stand: Stand, attemptId: string): ProcessRow {
@@ -80,7 +71,7 @@ testEachShell(
       outputTruncated: false,
       note: null,
     });
-    t.equal(stand.executor.collectOutput('at-1').head.toString(), 'before\nafter go\n');
+    t.equal(stand.collect('at-1').head.toString(), 'before\nafter go\n');
   },
 );
 
@@ -131,7 +122,7 @@ t.test('a command without its launcher is watched until nobody is left, and is l
     time.advance(limits.outputDrainMsMax);
     t.match(await stand.endOf(attemptId), { kind: 'lost', isForced: false, errorSummary: /without a receipt/ });
     t.match(stand.executor.inspect(attemptId, bootId), { kind: 'ended', end: { kind: 'lost' } });
-    t.equal(stand.executor.collectOutput(attemptId).head.toString(), 'before\nafter go\n', 'its output is kept');
+    t.equal(stand.collect(attemptId).head.toString(), 'before\nafter go\n', 'its output is kept');
   });
 });
 
@@ -149,7 +140,8 @@ testEachShell('a command without its launcher is stopped', async (t, stand) => {
 t.test('a launcher that dies before the start was taken has run nothing, and none ever will', async (t) => {
   const toolsPath = t.testdir({ mkfifo: '#!/bin/sh\nkill -KILL $PPID\n' });
   chmodSync(path.join(toolsPath, 'mkfifo'), 0o755);
-  await withStand(t, { toolsPath, runDirectory: path.join(toolsPath, 'run') }, async (t, stand) => {
+  const options = { toolsPath: `${toolsPath}:/usr/bin:/bin`, runDirectory: path.join(toolsPath, 'run') };
+  await withStand(t, options, async (t, stand) => {
     const { end, attemptId } = await stand.run({ argv: ['/bin/true'] });
     t.match(end, { kind: 'spawn-failed', errorCode: 'launcher_failed', errorSummary: /SIGKILL/ });
     t.same(stand.executor.inspect(attemptId, bootId), { kind: 'withdrawn' });

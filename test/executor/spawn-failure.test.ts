@@ -6,7 +6,8 @@ import type { AttemptEnd } from '../../src/executor/attempt-end.ts';
 import type { CommandSpec } from '../../src/executor/executor.ts';
 import { createExecutor } from '../../src/executor/executor.ts';
 import { realAlarm, realClock } from '../../src/runtime/ports.ts';
-import { openStand, type Stand, simulateTime, testEachShell, withStand } from './stand.ts';
+import { simulateTime } from './simulated-time.ts';
+import { openStand, type Stand, testEachShell, withStand } from './stand.ts';
 
 type Case = Partial<CommandSpec> & { readonly argv: readonly string[]; readonly code: string; readonly words: RegExp };
 
@@ -142,7 +143,7 @@ t.test('a launcher’s shell that is missing is a failed start', async (t) => {
       onEnd: (_, end) => resolve(end),
     });
     executor.prepare('at-1');
-    executor.start({ attemptId: 'at-1', argv: ['/bin/true'], env: {}, cwd: '/', nice: null, limits: null });
+    executor.start({ attemptId: 'at-1', argv: ['/bin/true'], env: {}, cwd: '/', nice: null, limits: null, user: null });
   });
   t.match(end, {
     kind: 'spawn-failed',

@@ -1,6 +1,6 @@
 // A real executor in a temporary run directory, with everything that it started ended and looked for at the end of the
 // test. Not a test itself.
-import { accessSync, constants, mkdirSync, readdirSync, symlinkSync } from 'node:fs';
+import { accessSync, constants, existsSync, mkdirSync, readdirSync, symlinkSync } from 'node:fs';
 import path from 'node:path';
 import tap, { type Test } from 'tap';
 import type { Alarm, Clock } from '../../src/core/ports.ts';
@@ -10,6 +10,10 @@ import { type CommandSpec, createExecutor, type Executor, type ExecutorOptions }
 import { watchFifo } from '../../src/executor/fifo.ts';
 import { listSession, type ProcessRow, signalProcess } from '../../src/executor/session.ts';
 import { realAlarm, realClock } from '../../src/runtime/ports.ts';
+import { launcherShell } from '../launcher-shell.ts';
+import { type CollectedOutput, collectOutput } from './collected.ts';
+
+export { type SimulatedTime, simulateTime } from './simulated-time.ts';
 
 export type Shell = { readonly name: string; readonly command: readonly string[]; readonly skip: string | false };
 
@@ -39,31 +43,11 @@ export const shells: readonly Shell[] = [
   },
 ];
 
-/** Clock and alarm whose time moves only by `advance`. It starts at the real uptime, which /proc shows too. */
-export function simulateTime() {
-  const real = realClock().observe();
-  const entries = new Set<{ readonly atMs: number; readonly ring: () => void }>();
-  let nowMs = real.uptimeMs;
-  const clock: Clock = { observe: () => ({ ...real, uptimeMs: nowMs }) };
-  const alarm: Alarm = {
-    set(atMs, ring) {
-      const entry = { atMs, ring };
-      entries.add(entry);
-      return () => entries.delete(entry);
-    },
-  };
-  const advance = (byMs: number) => {
-    nowMs += byMs;
-    for (const entry of [...entries].filter(({ atMs }) => atMs <= nowMs)) {
-      if (entries.delete(entry)) {
-        entry.ring();
-      }
-    }
-  };
-  return { clock, alarm, advance, entriesCount: () => entries.size };
-}
+/** For a test that is not run under each of them. */
+const chosenShell: Shell =
+  launcherShell === null ? shells[0]! : { name: launcherShell.join(' '), command: launcherShell, skip: false };
 
-export type SimulatedTime = ReturnType<typeof simulateTime>;
+const outputBytesMaxDefault = 256 * 1024;
 
 export type StandOptions = {
   readonly shell?: Shell;
@@ -72,6 +56,8 @@ export type StandOptions = {
   readonly toolsPath?: string;
   readonly segmentBytes?: number;
   readonly outputBytesMax?: number;
+  /** Why this machine cannot run the test. */
+  readonly skip?: string | false;
 };
 
 export type Stand = {
@@ -81,6 +67,8 @@ export type Stand = {
   /** Prepares and starts. */
   start(spec: Partial<CommandSpec> & { readonly argv: readonly string[] }): string;
   endOf(attemptId: string): Promise<AttemptEnd>;
+  /** What a bound leaves of its output. */
+  collect(attemptId: string): CollectedOutput;
   run(
     spec: Partial<CommandSpec> & { readonly argv: readonly string[] },
   ): Promise<{ readonly end: AttemptEnd; readonly output: string; readonly attemptId: string }>;
@@ -108,9 +96,11 @@ async function waitForPump(directory: string): Promise<void> {
 /** Where the tools of the launcher are taken from: BusyBox's own for its shell. */
 function makeTools(runDirectory: string): string {
   const folder = path.join(runDirectory, 'tools');
-  mkdirSync(folder, { recursive: true });
-  for (const tool of ['mkfifo', 'dd', 'wc', 'env']) {
-    symlinkSync(busybox ?? '', path.join(folder, tool));
+  if (!existsSync(folder)) {
+    mkdirSync(folder, { recursive: true });
+    for (const tool of ['mkfifo', 'dd', 'wc', 'env']) {
+      symlinkSync(busybox ?? '', path.join(folder, tool));
+    }
   }
   // Debian's BusyBox has no nice.
   return `${folder}:/usr/bin:/bin`;
@@ -121,7 +111,8 @@ export type StandBody = (t: Test, stand: Stand) => Promise<void>;
 /** A rule that holds under every shell. The stand is closed, and looked through for leftovers, after the body. */
 export function testEachShell(name: string, body: StandBody, options: StandOptions = {}): void {
   for (const shell of shells) {
-    tap.test(`${name} (${shell.name})`, { skip: shell.skip }, (t) => withStand(t, { ...options, shell }, body));
+    const skip = shell.skip || options.skip || false;
+    tap.test(`${name} (${shell.name})`, { skip }, (t) => withStand(t, { ...options, shell }, body));
   }
 }
 
@@ -148,7 +139,7 @@ export function openStand(t: Test, options: StandOptions = {}): Stand {
   const directoryOf = (attemptId: string) => attemptDirectory(runDirectory, attemptId);
   const stand: Stand = {
     executor,
-    shell: options.shell ?? shells[0]!,
+    shell: options.shell ?? chosenShell,
     runDirectory,
     directoryOf,
     sessionOf: (attemptId) => readIdentity(directoryOf(attemptId), attemptId)?.pid ?? 0,
@@ -157,16 +148,18 @@ export function openStand(t: Test, options: StandOptions = {}): Stand {
       started.push(attemptId);
       const env = { PATH: '/usr/bin:/bin', QL_ATTEMPT_ID: attemptId };
       executor.prepare(attemptId);
-      executor.start({ env, cwd: '/', nice: null, limits: null, ...spec, attemptId });
+      executor.start({ env, cwd: '/', nice: null, limits: null, user: null, ...spec, attemptId });
       return attemptId;
     },
     async endOf(attemptId) {
       return ends.get(attemptId) ?? new Promise((resolve) => waiting.set(attemptId, resolve));
     },
+    collect: (attemptId) =>
+      collectOutput(directoryOf(attemptId), attemptId, options.outputBytesMax ?? outputBytesMaxDefault),
     async run(spec) {
       const attemptId = stand.start(spec);
       const end = await stand.endOf(attemptId);
-      const { head, tail } = executor.collectOutput(attemptId);
+      const { head, tail } = stand.collect(attemptId);
       return { end, output: Buffer.concat([head, tail]).toString(), attemptId };
     },
     async close() {
@@ -192,8 +185,8 @@ function openExecutor(runDirectory: string, options: StandOptions, onEnd: Execut
     clock,
     alarm: options.time?.alarm ?? realAlarm(clock),
     segmentBytes: options.segmentBytes ?? 64 * 1024,
-    outputBytesMax: options.outputBytesMax ?? 256 * 1024,
-    shell: options.shell?.command ?? ['/bin/sh'],
+    outputBytesMax: options.outputBytesMax ?? outputBytesMaxDefault,
+    shell: (options.shell ?? chosenShell).command,
     toolsPath: options.toolsPath ?? (isBusybox ? makeTools(runDirectory) : '/usr/sbin:/usr/bin:/sbin:/bin'),
     onEnd,
   });

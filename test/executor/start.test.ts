@@ -4,15 +4,8 @@ import path from 'node:path';
 import t, { type Test } from 'tap';
 import { limits } from '../../src/core/limits.ts';
 import { realClock } from '../../src/runtime/ports.ts';
-import {
-  exitedCode,
-  openStand,
-  type SimulatedTime,
-  type Stand,
-  simulateTime,
-  testEachShell,
-  withStand,
-} from './stand.ts';
+import { type SimulatedTime, simulateTime } from './simulated-time.ts';
+import { exitedCode, openStand, type Stand, testEachShell, withStand } from './stand.ts';
 import { turn, until } from './until.ts';
 
 const bootId = realClock().observe().bootId;
@@ -23,7 +16,7 @@ testEachShell('a start that was withdrawn before it runs nothing, and says so', 
   t.equal(stand.executor.withdraw('at-1'), 'withdrawn');
   t.equal(stand.executor.withdraw('at-1'), 'withdrawn', 'again: the same answer');
   const argv = ['/usr/bin/touch', marker];
-  stand.executor.start({ attemptId: 'at-1', argv, env: {}, cwd: '/', nice: null, limits: null });
+  stand.executor.start({ attemptId: 'at-1', argv, env: {}, cwd: '/', nice: null, limits: null, user: null });
   t.same(await stand.endOf('at-1'), { kind: 'withdrawn' });
   t.notOk(existsSync(marker));
   t.same(stand.executor.inspect('at-1', bootId), { kind: 'withdrawn' });

@@ -27,6 +27,7 @@ executor.start({
   cwd: '/',
   nice: null,
   limits: null,
+  user: null,
 });
 await until(() => readTakenState(`${runDirectory}/attempts/${attemptId}`) === 'taken');
 process.stdout.write('taken\n');

@@ -5,10 +5,13 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
 import { limits } from '../../src/core/limits.ts';
-import { readOutput } from '../../src/executor/output.ts';
+import { readTaken } from '../../src/executor/attempt-files.ts';
 import { listSession, readProcess, signalGroup, signalProcess } from '../../src/executor/session.ts';
 import { realClock } from '../../src/runtime/ports.ts';
-import { exitedCode, type Stand, simulateTime, testEachShell, withStand } from './stand.ts';
+import { readOutput } from './collected.ts';
+import { makeGate } from './gate.ts';
+import { simulateTime } from './simulated-time.ts';
+import { exitedCode, type Stand, testEachShell, withStand } from './stand.ts';
 import { until } from './until.ts';
 
 function readStat(pid: number): string {
@@ -50,7 +53,7 @@ testEachShell('a command may end in its own way on TERM, and its last words are 
   await outputLine(stand, attemptId, /ready/);
   stand.executor.stop(attemptId, { graceMs: 600_000 });
   t.match(await stand.endOf(attemptId), { kind: 'exited', exitCode: 7, signal: null, isForced: false });
-  t.equal(stand.executor.collectOutput(attemptId).head.toString(), 'ready\nbye\n');
+  t.equal(stand.collect(attemptId).head.toString(), 'ready\nbye\n');
 });
 
 testEachShell('a process that a shell is just forking does not escape the stop', async (t, stand) => {
@@ -69,7 +72,7 @@ testEachShell('C001 every process of the group is gone before a stop is over', a
   await outputLine(stand, attemptId, /ready/);
   stand.executor.stop(attemptId, { graceMs: 10_000 });
   await stand.endOf(attemptId);
-  t.equal(stand.executor.collectOutput(attemptId).totalBytes, 'ready\n'.length, 'no line after it');
+  t.equal(stand.collect(attemptId).totalBytes, 'ready\n'.length, 'no line after it');
 });
 
 testEachShell(
@@ -84,27 +87,60 @@ testEachShell(
   },
 );
 
-for (const held of ['stubborn', 'stopped'] as const) {
-  testEachShell(
-    `C004 a command that ignores TERM (${held}) is killed after its grace, and that is said`,
-    async (t, stand) => {
-      const loop = 'while :; do sleep 600; done';
-      const script = held === 'stubborn' ? `trap "" TERM INT; echo ready; ${loop}` : 'echo ready; kill -STOP $$';
-      const attemptId = stand.start({ argv: ['/bin/sh', '-c', script] });
-      await outputLine(stand, attemptId, /ready/);
-      stand.executor.stop(attemptId, { graceMs: 50 });
-      t.match(await stand.endOf(attemptId), { kind: 'exited', exitCode: 137, signal: 'SIGKILL', isForced: true });
-      t.equal(stand.executor.collectOutput(attemptId).head.toString(), 'ready\n');
-    },
-  );
-}
-
-testEachShell('a group that stops itself, launcher and all, is killed without a receipt', async (t, stand) => {
-  const attemptId = stand.start({ argv: ['/bin/sh', '-c', 'kill -STOP 0'] });
-  await until(() => / T /.test(readStat(stand.sessionOf(attemptId))));
-  stand.executor.stop(attemptId, { graceMs: 0 });
-  t.match(await stand.endOf(attemptId), { kind: 'lost', isForced: true, errorSummary: /KILL/ });
+testEachShell('C004 a command that ignores TERM is killed after its grace, and that is said', async (t, stand) => {
+  const script = 'trap "" TERM INT; echo ready; while :; do sleep 600; done';
+  const attemptId = stand.start({ argv: ['/bin/sh', '-c', script] });
+  await outputLine(stand, attemptId, /ready/);
+  stand.executor.stop(attemptId, { graceMs: 50 });
+  t.match(await stand.endOf(attemptId), { kind: 'exited', exitCode: 137, signal: 'SIGKILL', isForced: true });
+  t.equal(stand.collect(attemptId).head.toString(), 'ready\n');
 });
+
+testEachShell('a command that was stopped is woken by a stop, and obeys it in its own way', async (t, stand) => {
+  const script = 'trap "echo bye; exit 7" TERM; echo ready; kill -STOP $$';
+  const attemptId = stand.start({ argv: ['/bin/sh', '-c', script] });
+  await until(() => / T /.test(readStat(readTaken(stand.directoryOf(attemptId), attemptId)?.pid ?? 0)));
+  stand.executor.stop(attemptId, { graceMs: 600_000 });
+  t.match(await stand.endOf(attemptId), { kind: 'exited', exitCode: 7, isForced: false });
+  t.equal(stand.collect(attemptId).head.toString(), 'ready\nbye\n');
+});
+
+testEachShell('a group that stops itself, launcher and pump and all, ends with a true receipt', async (t, stand) => {
+  const attemptId = stand.start({ argv: ['/bin/sh', '-c', 'echo ready; kill -STOP 0'] });
+  await until(() => / T /.test(readStat(stand.sessionOf(attemptId))));
+  stand.executor.stop(attemptId, { graceMs: 600_000 });
+  const end = await stand.endOf(attemptId);
+  t.match(end, { kind: 'exited', exitCode: 143, signal: 'SIGTERM', isForced: false, outputTruncated: false });
+});
+
+t.test('a group that stops itself again and again is killed, and its launcher records that', async (t) => {
+  const time = simulateTime();
+  await withStand(t, { time }, async (t, stand) => {
+    const attemptId = stand.start({
+      argv: ['/bin/sh', '-c', 'trap "kill -STOP 0" TERM CONT; kill -STOP 0; while :; do :; done'],
+    });
+    await until(() => / T /.test(readStat(stand.sessionOf(attemptId))));
+    stand.executor.stop(attemptId, { graceMs: 1_000 });
+    time.advance(1_000);
+    t.match(await stand.endOf(attemptId), { kind: 'exited', exitCode: 137, signal: 'SIGKILL', isForced: true });
+  });
+});
+
+t.test('a launcher that stands still while its command ends is woken when the attempt is stopped', (t) =>
+  withStand(t, { time: simulateTime() }, async (t, stand) => {
+    const gate = makeGate(stand, 'exit 9');
+    const attemptId = stand.start({ argv: ['/bin/sh', '-c', gate.script] });
+    await outputLine(stand, attemptId, /before/);
+    const launcher = readProcess(stand.sessionOf(attemptId))!;
+    const commandPid = readTaken(stand.directoryOf(attemptId), attemptId)!.pid!;
+    signalProcess(launcher, 'SIGSTOP');
+    gate.open();
+    await until(() => readProcess(commandPid)?.isZombie === true);
+    t.same(stand.executor.running(), [attemptId], 'nobody tells that it has ended');
+    stand.executor.stop(attemptId, { graceMs: 600_000 });
+    t.match(await stand.endOf(attemptId), { kind: 'exited', exitCode: 9, signal: null, isForced: false });
+  }),
+);
 
 testEachShell('a member in a process group of its own is stopped too', async (t, stand) => {
   const attemptId = stand.start({ argv: ['/bin/sh', '-c', 'timeout 600 sleep 600 & echo ready; wait'] });
@@ -134,7 +170,7 @@ t.test('a grandchild that escaped and holds the pipe ends neither the output nor
     time.advance(limits.outputDrainMsMax);
     const end = await stand.endOf(attemptId);
     t.match(end, { kind: 'exited', exitCode: 0, leftoversCount: 0, note: 'its output may be incomplete' });
-    t.match(stand.executor.collectOutput(attemptId), { isExact: false });
+    t.match(stand.collect(attemptId), { isExact: false });
     const row = readProcess(escaped);
     t.ok(row !== null && !row.isZombie, 'what escaped is left alone, and never claimed to be gone');
     const left = [row!, ...listSession(stand.sessionOf(attemptId))];

@@ -1,0 +1,29 @@
+// A clock and an alarm for one executor. Not a test itself.
+import type { Alarm, Clock } from '../../src/core/ports.ts';
+import { realClock } from '../../src/runtime/ports.ts';
+
+/** Clock and alarm whose time moves only by `advance`. It starts at the real uptime, which /proc shows too. */
+export function simulateTime() {
+  const real = realClock().observe();
+  const entries = new Set<{ readonly atMs: number; readonly ring: () => void }>();
+  let nowMs = real.uptimeMs;
+  const clock: Clock = { observe: () => ({ ...real, uptimeMs: nowMs }) };
+  const alarm: Alarm = {
+    set(atMs, ring) {
+      const entry = { atMs, ring };
+      entries.add(entry);
+      return () => entries.delete(entry);
+    },
+  };
+  const advance = (byMs: number) => {
+    nowMs += byMs;
+    for (const entry of [...entries].filter(({ atMs }) => atMs <= nowMs)) {
+      if (entries.delete(entry)) {
+        entry.ring();
+      }
+    }
+  };
+  return { clock, alarm, advance, entriesCount: () => entries.size };
+}
+
+export type SimulatedTime = ReturnType<typeof simulateTime>;
