@@ -2,19 +2,33 @@
 import { resolve } from 'node:path';
 import { EdgeError } from './core/errors.ts';
 import type { RunEvent } from './core/events.ts';
+import { limits } from './core/limits.ts';
 import type { Handlers } from './executor/handlers.ts';
 import { openHolder } from './http/holder.ts';
 import type { StartOutcome } from './protocol/admit.ts';
 import type { CancelOutcome } from './protocol/cancel.ts';
+import type { SettingOutcome } from './protocol/package-setting.ts';
 import { read } from './protocol/reads.ts';
+import type { RetryOutcome } from './protocol/retry.ts';
 import { checkArguments } from './runtime/arguments.ts';
 import { inspectRun, type RunInspection } from './runtime/inspection.ts';
 import { describeError, type Log } from './runtime/log.ts';
-import type { Profile } from './runtime/settings.ts';
+import type { SettingRequest } from './runtime/package-setting.ts';
+import {
+  type OnStop,
+  type Profile,
+  readRuntimeSettings,
+  type SettingName,
+  type SettingOptions,
+  settingNames,
+  settingRule,
+} from './runtime/settings.ts';
 import type { AdvanceReport, InstallReport } from './runtime/verbs.ts';
 import { openSqliteStore } from './sqlite.ts';
+import { readConfigFile } from './store/sqlite/data-directory.ts';
 
-export type OpenOptions = {
+/** A setting that is not given comes from the environment, from config.json, or is the profile's default. */
+export type OpenOptions = SettingOptions & {
   /** The data directory; made where it is missing. */
   readonly data: string;
   /** Fixed when the directory is made; `edge` by default. */
@@ -24,15 +38,15 @@ export type OpenOptions = {
   readonly runDirectory?: string;
   /** In-process handlers by `package/task`; a task without one runs its command. */
   readonly handlers?: Handlers;
-  /** Attempts that may run at the same time; the profile's number by default (edge 1, standalone 4). */
-  readonly concurrencyMax?: number;
   /** Where the runtime's own lines go; nowhere by default. */
   readonly log?: Log;
 };
 
 export type EdgeRuntime = {
-  /** Installs the package in a directory. Throws `invalid` with every mistake in it; then nothing was installed. */
-  install(directory: string): Promise<InstallReport>;
+  /** Installs the package in a directory or archive. Throws `invalid` with every mistake; then nothing was installed. */
+  install(path: string): Promise<InstallReport>;
+  /** Sets, or with null unsets, what this device gives to a package where its `env` has `{ setting: NAME }`. */
+  changeSetting(request: SettingRequest): Promise<SettingOutcome>;
   /** Starts a run, or answers with the one that the idempotency key led to. */
   start(request: {
     readonly packageName: string;
@@ -40,6 +54,12 @@ export type EdgeRuntime = {
     readonly idempotencyKey?: string;
     readonly requestedBy?: string;
   }): Promise<StartOutcome>;
+  /** Starts a run of the workflow as it is installed now, which retries one that has ended. */
+  retry(request: {
+    readonly runId: string;
+    readonly idempotencyKey?: string;
+    readonly requestedBy?: string;
+  }): Promise<RetryOutcome>;
   /** A run as it is now. Throws `not-found`, and `damaged` where its evidence is. */
   run(runId: string): Promise<RunInspection>;
   /** Committed events after a sequence number, and those to come until the run has ended. */
@@ -47,8 +67,11 @@ export type EdgeRuntime = {
   cancel(runId: string, requestedBy?: string): Promise<CancelOutcome>;
   /** One bounded page of frontier passes; the runtime does this by itself, and it is for what was missed. */
   advance(limit?: number): Promise<AdvanceReport>;
-  /** Ends the runtime. `stop` ends what runs and records that; `detach` leaves commands to whoever opens it next. */
-  close(onStop?: 'stop' | 'detach'): Promise<void>;
+  /**
+   * Ends the runtime; by default as the setting `onStop` says. `stop` ends what runs and records that; `detach` leaves
+   * commands to whoever opens it next.
+   */
+  close(onStop?: OnStop): Promise<void>;
 };
 
 /**
@@ -59,15 +82,19 @@ export async function openRuntime(options: OpenOptions): Promise<EdgeRuntime> {
   checkOptions(options);
   const log = options.log ?? (() => {});
   const data = resolve(options.data);
+  const settings = readRuntimeSettings({
+    given: options,
+    config: readConfigFile(data),
+    profile: options.profile ?? null,
+  });
   const holder = await openHolder({
     data,
+    settings,
     runDirectory: options.runDirectory ?? null,
     handlers: options.handlers ?? {},
-    concurrencyMax: options.concurrencyMax ?? null,
     drives: true,
     log,
     onOutput: null,
-    shell: null,
     command: 'library',
     openStore: async (ports, holder) =>
       openSqliteStore({
@@ -90,13 +117,18 @@ export async function openRuntime(options: OpenOptions): Promise<EdgeRuntime> {
     }
   };
   return {
-    install: async (directory) => {
+    install: async (path) => {
       refuseWhileClosing();
-      return verbs.install({ directory });
+      return verbs.install({ path });
     },
+    changeSetting: (request) => verbs.changeSetting(request),
     start: async ({ packageName, workflowId, idempotencyKey = null, requestedBy = 'library' }) => {
       refuseWhileClosing();
       return verbs.start({ packageName, workflowId, idempotencyKey, requestedBy });
+    },
+    retry: async ({ runId, idempotencyKey = null, requestedBy = 'library' }) => {
+      refuseWhileClosing();
+      return verbs.retry({ runId, idempotencyKey, requestedBy });
     },
     run: async (runId) => {
       checkArguments({ runId });
@@ -105,19 +137,21 @@ export async function openRuntime(options: OpenOptions): Promise<EdgeRuntime> {
       if (rows === null || admission === null) {
         throw new EdgeError('not-found', `run ${runId} is unknown`, { hint: 'give the id that `start` answered with' });
       }
-      return inspectRun(rows, admission);
+      return inspectRun(rows, admission, await store.read(read('retriesOfRun', { runId, limit: limits.pageMax })));
     },
     events: (runId, after = 0) => verbs.follow({ runId, after }),
     cancel: (runId, requestedBy = 'library') => verbs.cancel({ runId, requestedBy }),
     advance: (limit = 64) => verbs.advance({ limit }),
-    close: (onStop = 'stop') => {
+    close: (onStop = settings.onStop) => {
       isClosing = true;
       return holder.close(onStop);
     },
   };
 }
 
-const optionRules: { readonly [K in keyof Required<OpenOptions>]: (value: unknown) => string | null } = {
+const optionRules: {
+  readonly [K in keyof Required<Omit<OpenOptions, SettingName>>]: (value: unknown) => string | null;
+} = {
   data: (value) => (typeof value === 'string' && value !== '' ? null : 'must be the path of a directory'),
   profile: (value) => (value === 'edge' || value === 'standalone' ? null : 'must be edge or standalone'),
   durability: (value) =>
@@ -129,7 +163,6 @@ const optionRules: { readonly [K in keyof Required<OpenOptions>]: (value: unknow
     typeof value === 'object' && value !== null && Object.values(value).every((entry) => typeof entry === 'function')
       ? null
       : 'must be an object of functions by package/task',
-  concurrencyMax: (value) => (Number.isInteger(value) && Number(value) > 0 ? null : 'must be a whole number above 0'),
   log: (value) => (typeof value === 'function' ? null : 'must be a function'),
 };
 
@@ -139,8 +172,7 @@ function checkOptions(options: unknown): void {
     ([name, value]) => name === 'data' || value !== undefined,
   );
   const mistakes = present.flatMap(([path, value]) => {
-    const isKnown = Object.hasOwn(optionRules, path);
-    const rule = isKnown ? optionRules[path as keyof typeof optionRules](value) : 'is not an option of openRuntime';
+    const rule = ruleOf(path, value);
     return rule === null ? [] : [{ file: null, path, line: null, rule }];
   });
   if (mistakes.length > 0) {
@@ -149,6 +181,27 @@ function checkOptions(options: unknown): void {
   }
 }
 
+function ruleOf(name: string, value: unknown): string | null {
+  const setting = settingNames.find((known) => known === name);
+  if (setting !== undefined) {
+    return settingRule(setting, value);
+  }
+  return Object.hasOwn(optionRules, name)
+    ? optionRules[name as keyof typeof optionRules](value)
+    : 'is not an option of openRuntime';
+}
+
 export { EdgeError, isEdgeError } from './core/errors.ts';
 export type { Handler, HandlerContext, Handlers } from './executor/handlers.ts';
-export type { AdvanceReport, CancelOutcome, InstallReport, Log, Profile, RunEvent, RunInspection, StartOutcome };
+export type {
+  AdvanceReport,
+  CancelOutcome,
+  InstallReport,
+  Log,
+  Profile,
+  RetryOutcome,
+  RunEvent,
+  RunInspection,
+  SettingOutcome,
+  StartOutcome,
+};

@@ -1,7 +1,7 @@
 // What embedders hand over, checked where it enters: a wrong argument is `invalid`, with every mistake, and never
 // reaches an operation.
 import { EdgeError } from '../core/errors.ts';
-import { isIdentifier, isPackageName, isPortableId, isResourceId } from '../core/ids.ts';
+import { isDigest, isIdentifier, isPackageName, isPortableId, isResourceId } from '../core/ids.ts';
 import { limits } from '../core/limits.ts';
 
 type Rule = { readonly accepts: (value: unknown) => boolean; readonly rule: string };
@@ -20,7 +20,9 @@ const rules = {
     accepts: (value) => value === null || (typeof value === 'string' && isIdentifier(value)),
     rule: 'must be an identifier of 1 to 128 of A-Z, a-z, 0-9, ., _, :, -',
   },
-  directory: text((value) => value !== '', 'must be the path of a directory'),
+  path: text((value) => value !== '', 'must be the path of a directory or an archive'),
+  keyId: text(isIdentifier, 'must be the id of a key'),
+  publicKey: text(isDigest, 'must be the 32 bytes of an Ed25519 key as 64 hex digits'),
   reason: text((value) => value !== '' && Buffer.byteLength(value) <= limits.errorSummaryBytesMax, 'must be a text'),
   limit: {
     accepts: (value) => Number.isInteger(value) && (value as number) >= 1 && (value as number) <= limits.pageMax,

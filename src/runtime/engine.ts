@@ -1,27 +1,28 @@
 // Assembles a runtime from a store: executor, handlers, package files, kept output. Everything below the surfaces that
 // is alive in one process is made here, in one order, and ended in the reverse one.
-import { userInfo } from 'node:os';
 import { join, resolve } from 'node:path';
 import { EdgeError, stopOnDefect } from '../core/errors.ts';
-import { baseEnvironment, environmentOf } from '../core/execution.ts';
 import { limits } from '../core/limits.ts';
 import type { Alarm, Clock, Ids } from '../core/ports.ts';
 import type { AttemptEnd } from '../executor/attempt-end.ts';
-import { createExecutor, type Executor } from '../executor/executor.ts';
-import { createHandlerExecutor, type HandlerExecutor, type Handlers } from '../executor/handlers.ts';
-import type { Launch } from '../protocol/attempt.ts';
+import { createExecutor, type Executor, type ExecutorOptions } from '../executor/executor.ts';
+import { createHandlerExecutor, type Handlers } from '../executor/handlers.ts';
+import { read } from '../protocol/reads.ts';
 import { makeDirectories } from '../store/make-directories.ts';
 import type { Store } from '../store/store.ts';
-import { factsOf } from './attempt-facts.ts';
 import { createOutputTaker, type OutputListener } from './attempt-output.ts';
+import { beginAttempt, machineEnvironment } from './begin-attempt.ts';
 import { buildInfo } from './build-info.generated.ts';
-import { openKeptOutput } from './kept-output.ts';
+import { KeptOutput } from './kept-output.ts';
 import type { Log } from './log.ts';
-import { installPackage, removeUnusedPackages } from './packages.ts';
-import { environmentVariable, realAlarm, realClock, realIds } from './ports.ts';
+import { createPackageGuard } from './package-guard.ts';
+import { changePackageSetting } from './package-setting.ts';
+import { installPackage, openPackageWork, type PackageWork, removeUnusedPackages } from './packages.ts';
+import { realAlarm, realClock, realIds, realSalts } from './ports.ts';
+import { distrustPublisher, trustPublisher } from './publishers.ts';
 import { removeRunDirectory, runDirectoryOf } from './run-directory.ts';
 import { Runtime } from './runtime.ts';
-import { type Profile, profileSettings } from './settings.ts';
+import { type OnStop, type Profile, profileSettings, type RuntimeSettings } from './settings.ts';
 import type { Verbs } from './verbs.ts';
 
 export type StorePorts = {
@@ -44,10 +45,7 @@ export type EngineOptions = {
   readonly onOutput: OutputListener | null;
   /** Called once after work, when nothing has run for a second: the moment to give memory back. */
   readonly onQuiet?: () => void;
-  /** How many attempts may run at the same time; the profile's number where it is null. */
-  readonly concurrencyMax: number | null;
-  /** `sh` by default; tests run the launcher under others. */
-  readonly shell: readonly string[] | null;
+  readonly settings: RuntimeSettings;
 };
 
 export type Engine = {
@@ -55,71 +53,128 @@ export type Engine = {
   readonly runtime: Runtime;
   readonly verbs: Verbs;
   readonly runDirectory: string;
-  close(onStop: 'stop' | 'detach'): Promise<void>;
+  readonly settings: RuntimeSettings;
+  close(onStop: OnStop): Promise<void>;
 };
 
-/** Longest grace at a stop of the runtime: procd kills after 5 s, and durable state comes last. */
-const stopGraceMsMax = 4_000;
+/** Of the service manager's limit, what is kept for after the last command's end: durable state comes last. */
+const stopReserveMs = 1_000;
 
 export async function openEngine(options: EngineOptions): Promise<Engine> {
-  const data = resolve(options.data);
-  const clock = realClock();
+  const { settings, drives } = options;
+  const clock = realClock(settings.bootId);
   const alarm = realAlarm(clock);
   const store = watchDefects(
     await options.openStore({ clock, alarm, ids: realIds(clock), trustedFromMs: buildInfo.buildDateMs }),
   );
   try {
-    const { profile } = store.info;
-    const settings = profileSettings[profile as Profile] ?? profileSettings.standalone;
-    const runDirectory = makeRunDirectory(data, options.runDirectory);
-    const directories = { packages: join(data, 'packages'), artifacts: join(data, 'artifacts') };
-    const kept = openKeptOutput({ directory: directories.artifacts, quotaBytes: settings.outputBytesMax * 16 });
-    // Asked once: an attempt must not depend on a file that can be opened at that moment.
-    const base = machineEnvironment();
-    const onEnd = (attemptId: string, end: AttemptEnd) => {
-      takeOutput(attemptId, end);
-      runtime.attempts.ended(attemptId, factsOf(end));
-    };
-    const executor = createExecutor({
-      runDirectory,
-      clock,
-      alarm,
-      segmentBytes: settings.segmentBytes,
-      outputBytesMax: settings.outputBytesMax,
-      onEnd,
-      ...(options.shell === null ? {} : { shell: options.shell }),
-    });
-    const takeOutput = createOutputTaker({ executor, kept, onOutput: options.onOutput, log: options.log });
-    const handlers = createHandlerExecutor({
-      handlers: options.handlers,
-      onEnd: (attemptId, facts) => runtime.attempts.ended(attemptId, facts),
-    });
-    const runtime: Runtime = new Runtime({
-      store,
-      executor,
-      handlers,
-      clock,
-      alarm,
-      concurrencyMax: options.concurrencyMax ?? settings.concurrencyMax,
-      trustedFromMs: buildInfo.buildDateMs,
-      drives: options.drives,
-      stopGraceMsMax,
-      report: onEnd,
-      onQuiet: options.onQuiet ?? null,
-      tidy: () => removeRunDirectory(runDirectory, { isOwn: options.runDirectory === null }),
-      begin: (launch) => begin(launch, { executor, handlers, packages: directories.packages, base }),
-      log: options.log,
-    });
-    if (options.drives) {
-      await removeUnusedPackages({ store, packagesDirectory: directories.packages, log: options.log });
+    const { runtime, kept, work, runDirectory } = assemble(options, { store, clock, alarm });
+    if (drives) {
+      await openPackageWork(work);
     }
     await runtime.open();
-    const verbs = createVerbs(runtime, { store, packagesDirectory: directories.packages, log: options.log });
-    return { store, runtime, verbs, runDirectory, close: (onStop) => runtime.close(onStop) };
+    if (drives) {
+      // Nobody waits for it.
+      kept.sweep((runId) => attemptsOf(store, runId)).catch(stopOnDefect);
+    }
+    const verbs = createVerbs(runtime, work);
+    const close = (onStop: OnStop) => {
+      kept.close();
+      return runtime.close(onStop);
+    };
+    return { store, runtime, verbs, runDirectory, settings, close };
   } catch (error) {
     await store.close();
     throw fromSystem(error);
   }
+}
+
+type Ports = { readonly store: Store; readonly clock: Clock; readonly alarm: Alarm };
+
+/** Makes the parts; nothing of them moves yet. */
+function assemble(options: EngineOptions, { store, clock, alarm }: Ports) {
+  const { settings, log } = options;
+  const data = resolve(options.data);
+  const runDirectory = makeRunDirectory(data, options.runDirectory);
+  const packagesDirectory = join(data, 'packages');
+  const guard = createPackageGuard({ packagesDirectory, clock });
+  const base = machineEnvironment();
+  const kept = new KeptOutput({
+    directory: join(data, 'artifacts'),
+    bytesMax: settings.outputBytesMax,
+    quotaBytes: settings.outputQuotaBytes,
+    clock,
+    isInFlight: (attemptId) => runtime.attempts.has(attemptId),
+  });
+  const onEnd = (attemptId: string, end: AttemptEnd) => runtime.report(attemptId, end);
+  const executor = createMachineExecutor(clock, {
+    runDirectory,
+    alarm,
+    segmentBytes: segmentBytesOf(store, settings),
+    outputBytesMax: settings.outputBytesMax,
+    onEnd,
+    shell: settings.shell,
+  });
+  const handlers = createHandlerExecutor({
+    handlers: options.handlers,
+    onEnd: (attemptId, facts) => runtime.attempts.ended(attemptId, facts),
+  });
+  const takeOutput = createOutputTaker({
+    executor,
+    kept,
+    policy: settings.keepOutput,
+    find: (attemptId) => runtime.attempts.find(attemptId),
+    onOutput: options.onOutput,
+    log,
+  });
+  const runtime: Runtime = new Runtime({
+    store,
+    executor,
+    handlers,
+    clock,
+    alarm,
+    concurrencyMax: settings.concurrency,
+    trustedFromMs: buildInfo.buildDateMs,
+    runDirectory,
+    drives: options.drives,
+    stopGraceMsMax: settings.stopLimitMs - stopReserveMs,
+    takeOutput,
+    onQuiet: options.onQuiet ?? null,
+    tidy: () => removeRunDirectory(runDirectory, { isOwn: options.runDirectory === null }),
+    begin: (launch) => beginAttempt(launch, { executor, handlers, packagesDirectory, guard, base, onEnd }),
+    log,
+  });
+  return { runtime, kept, runDirectory, work: { store, packagesDirectory, guard, settings, log } };
+}
+
+/** The first segment and one of the two others hold all that is kept. */
+function segmentBytesOf({ info }: Store, { outputBytesMax }: RuntimeSettings): number {
+  const { segmentBytes } = profileSettings[info.profile as Profile] ?? profileSettings.standalone;
+  return Math.max(segmentBytes, Math.ceil(outputBytesMax / 2));
+}
+
+/**
+ * Identities of processes are the kernel's, whatever boot is pretended: what was started in another boot than the
+ * pretended one counts as started in another boot than the kernel's.
+ */
+function createMachineExecutor(clock: Clock, options: Omit<ExecutorOptions, 'clock'>): Executor {
+  const machine = realClock();
+  const executor = createExecutor({ ...options, clock: machine });
+  const { bootId } = machine.observe();
+  if (clock.observe().bootId === bootId) {
+    return executor;
+  }
+  const isPresent = (startBootId: string) => startBootId === clock.observe().bootId;
+  return {
+    ...executor,
+    inspect: (attemptId, startBootId) => executor.inspect(attemptId, isPresent(startBootId) ? bootId : ''),
+  };
+}
+
+/** Empty for a run that is unknown. */
+async function attemptsOf(store: Store, runId: string): Promise<ReadonlySet<string>> {
+  const rows = await store.read(read('wholeRun', { runId }));
+  return new Set(rows?.attempts.keys());
 }
 
 function watchDefects(store: Store): Store {
@@ -133,10 +188,8 @@ function watchDefects(store: Store): Store {
   };
 }
 
-function createVerbs(
-  runtime: Runtime,
-  files: { readonly store: Store; readonly packagesDirectory: string; readonly log: Log },
-): Verbs {
+function createVerbs(runtime: Runtime, work: PackageWork): Verbs {
+  const { store } = work;
   // One at a time: a sweep must not meet a copy whose installation is not committed yet.
   let lastFileWork: Promise<unknown> = Promise.resolve();
   const inTurn = <T>(work: () => Promise<T>): Promise<T> => {
@@ -145,17 +198,21 @@ function createVerbs(
     return next;
   };
   return {
-    install: ({ directory }) => inTurn(() => installPackage({ ...files, directory })),
+    install: (request) => inTurn(() => installPackage(work, request)),
     changeLifecycle: (request) =>
       inTurn(async () => {
         const outcome = await runtime.changeLifecycle(request);
         if (outcome.kind === 'changed' && request.to === 'uninstalled') {
-          await removeUnusedPackages(files);
+          await removeUnusedPackages(work);
         }
         return outcome;
       }),
     quarantine: (request) => runtime.quarantine(request),
+    addPublisher: (request) => trustPublisher(store, request),
+    revokePublisher: (request) => distrustPublisher(store, request),
+    changeSetting: (request) => changePackageSetting({ store, salts: realSalts() }, request),
     start: (request) => runtime.start(request),
+    retry: (request) => runtime.retry(request),
     admit: (request) => runtime.admit(request),
     advance: async ({ limit }) => {
       const { outcomes, next } = await runtime.advancePage(Math.min(limit, limits.pageMax));
@@ -165,47 +222,6 @@ function createVerbs(
     clearSetAside: ({ runId }) => runtime.clearSetAside(runId),
     follow: ({ runId, after }) => runtime.follow(runId, after),
   };
-}
-
-function begin(
-  launch: Launch,
-  ports: {
-    readonly executor: Executor;
-    readonly handlers: HandlerExecutor;
-    readonly packages: string;
-    readonly base: Readonly<Record<string, string>>;
-  },
-): void {
-  const { attemptId, runId, stepKey, tryNumber, task, packageName, taskId } = launch;
-  if (launch.executorType === 'handler') {
-    const { env } = task;
-    ports.handlers.start({ runId, attemptId, attemptNumber: tryNumber, stepKey, packageName, taskId, env });
-    return;
-  }
-  const packageDirectory = join(ports.packages, launch.lockDigest);
-  ports.executor.start({
-    attemptId,
-    argv: task.argv,
-    env: environmentOf({
-      base: ports.base,
-      task,
-      runId,
-      attemptId,
-      stepKey,
-      attemptNumber: tryNumber,
-      packageDirectory,
-    }),
-    cwd: join(packageDirectory, task.cwd),
-    nice: task.nice === 0 ? null : task.nice,
-    limits: task.limits,
-  });
-}
-
-/** The fixed small base of every command's environment: facts of this machine, nothing of this process's own. */
-function machineEnvironment(): Readonly<Record<string, string>> {
-  const zone = environmentVariable('TZ');
-  const { TZ: _unset, ...base } = baseEnvironment;
-  return { ...base, HOME: userInfo().homedir || base.HOME, ...(zone === null ? {} : { TZ: zone }) };
 }
 
 /** An error of the file system in words: what cannot be made or read is no defect of this program. */

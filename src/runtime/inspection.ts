@@ -16,6 +16,7 @@ export type AttemptInspection = Pick<
   | 'finishedAtMs'
   | 'outputBytes'
   | 'outputTruncated'
+  | 'durationMs'
   | 'errorCode'
   | 'errorSummary'
 >;
@@ -63,6 +64,7 @@ const attemptFields = [
   'finishedAtMs',
   'outputBytes',
   'outputTruncated',
+  'durationMs',
   'errorCode',
   'errorSummary',
 ] as const satisfies readonly (keyof RunAttempt)[];
@@ -70,6 +72,8 @@ const attemptFields = [
 export type RunInspection = {
   readonly schema: 'qinglong/run-inspection@v1';
   readonly run: Pick<Run, (typeof runFields)[number]>;
+  /** Runs that retry this one, oldest first, as far as they were read. */
+  readonly retriedByRunIds: readonly string[];
   readonly steps: readonly StepInspection[];
   readonly admission: {
     readonly planId: string;
@@ -89,11 +93,16 @@ export function inspectRunRecord(run: Run): RunInspection['run'] {
 }
 
 /** `rows` must hold all steps and attempts of the run. */
-export function inspectRun(rows: RunRows, admission: AdmissionEvidence): RunInspection {
+export function inspectRun(
+  rows: RunRows,
+  admission: AdmissionEvidence,
+  retriedByRunIds: readonly string[] = [],
+): RunInspection {
   const { plan, receipt } = admission;
   return {
     schema: 'qinglong/run-inspection@v1',
     run: inspectRunRecord(rows.run),
+    retriedByRunIds,
     steps: plan.steps.map((planStep) => inspectStep(rows, planStep)),
     admission: {
       planId: plan.planId,

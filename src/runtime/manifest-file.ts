@@ -6,13 +6,15 @@ import { readManifest } from '../core/manifest.ts';
 import { normalizePackagePath } from '../core/package-path.ts';
 import type { Manifest } from '../core/revision.ts';
 import { parseJsonText } from './json-text.ts';
-import { createChunkBuffer, readPackageFile } from './package-bytes.ts';
+import type { PackageContents } from './package-contents.ts';
 import type { PackageScan } from './package-scan.ts';
 import { findLine } from './parsed-text.ts';
 import { parseYamlText } from './yaml-text.ts';
 
 const yamlName = 'qinglong.yaml';
 const jsonName = 'qinglong.json';
+export const manifestNames: readonly string[] = [yamlName, jsonName];
+
 // Names that people write and that nobody reads: better said than found out.
 const misspelledNames = ['qinglong.yml', 'qinglong.YAML', 'Qinglong.yaml', 'package.yaml'];
 
@@ -31,7 +33,8 @@ export type ManifestFile = Read & { readonly sha256: string; readonly manifest: 
 export type BrokenManifest = Read & { readonly mistakes: readonly Mistake[] };
 
 /** Reads the manifest among scanned files. Rejects only when the file cannot be read. */
-export async function readManifestFile(root: string, scan: PackageScan): Promise<ManifestFile | BrokenManifest> {
+export async function readManifestFile(contents: PackageContents): Promise<ManifestFile | BrokenManifest> {
+  const { scan } = contents;
   const found = scan.files.filter(({ path }) => path === yamlName || path === jsonName);
   const [file] = found;
   if (file === undefined) {
@@ -44,10 +47,8 @@ export async function readManifestFile(root: string, scan: PackageScan): Promise
     const rule = `has ${file.size} bytes, at most ${limits.manifestBytesMax} are allowed`;
     return unread(file.path, [mistake(file.path, rule)]);
   }
-  const chunks: Buffer[] = [];
-  const onChunk = async (chunk: Uint8Array) => void chunks.push(Buffer.from(chunk));
-  const { sha256 } = await readPackageFile(root, file, { buffer: createChunkBuffer(), onChunk });
-  const reading = await readManifestText(file.path, Buffer.concat(chunks));
+  const { bytes, sha256 } = await contents.readManifest(file);
+  const reading = await readManifestText(file.path, bytes);
   return 'mistakes' in reading ? reading : { ...reading, sha256 };
 }
 

@@ -6,7 +6,7 @@ import { type FileHandle, open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { EdgeError, type Mistake } from '../core/errors.ts';
 import type { PackageFile } from '../core/revision.ts';
-import { codeOf, packageMode, type ScannedFile } from './package-scan.ts';
+import { codeOf, packageModeOf, type ScannedFile } from './package-scan.ts';
 
 // One buffer of this size serves a whole package: 64 KiB is what the kernel's read-ahead works with.
 const chunkBytes = 64 * 1024;
@@ -34,23 +34,13 @@ export async function readPackageFile(
       // A file that grows while it is read has no end to wait for.
       isAtEnd = bytesRead === 0 || size > file.size;
     }
-    if (!stats.isFile() || size !== file.size || packageMode(stats) !== file.mode) {
+    if (!stats.isFile() || size !== file.size || packageModeOf(stats.mode) !== file.mode) {
       throw changedError(file.path);
     }
     return { path: file.path, mode: file.mode, size, sha256: hash.digest('hex') };
   } finally {
     await handle.close();
   }
-}
-
-/** The digests of all these files, in their order. */
-export async function hashPackageFiles(root: string, files: readonly ScannedFile[]): Promise<readonly PackageFile[]> {
-  const buffer = createChunkBuffer();
-  const hashed: PackageFile[] = [];
-  for (const file of files) {
-    hashed.push(await readPackageFile(root, file, { buffer }));
-  }
-  return hashed;
 }
 
 export function createChunkBuffer(): Uint8Array {

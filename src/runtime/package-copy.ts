@@ -1,196 +1,159 @@
-// Package files under the data directory: copying them in, verifying them, and removing what nothing refers to.
+// Package files under the data directory: copying them in, and mending a copy that was altered.
 // A directory named by a lock digest is complete and durable; whatever is under way has the name with `.partial`, and a
-// kill at any point leaves only these two. The rename is the moment in which a copy comes to be, or ceases.
+// kill at any point leaves only these two. The rename is the moment in which a copy comes to be.
 // Callers are the one holder of the data directory, one copy or removal at a time.
-import { constants } from 'node:fs';
-import { type FileHandle, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises';
+import { lstat, mkdir, rename, rm } from 'node:fs/promises';
 import { dirname, join, resolve, sep } from 'node:path';
-import { EdgeError, isEdgeError, type Mistake } from '../core/errors.ts';
-import { isDigest } from '../core/ids.ts';
-import { computeLockDigest, type PackageFile } from '../core/revision.ts';
-import { changedError, createChunkBuffer, hashPackageFiles, readPackageFile } from './package-bytes.ts';
-import { codeOf, scanPackage } from './package-scan.ts';
-import type { CheckedPackage } from './package-source.ts';
-
-const partialSuffix = '.partial';
+import { EdgeError } from '../core/errors.ts';
+import type { PackageFile } from '../core/revision.ts';
+import {
+  directoriesAround,
+  directoryModeFor,
+  openUp,
+  type Reach,
+  storageError,
+  syncDirectory,
+  writeFileCopy,
+} from './package-files.ts';
+import { lookAtPackage } from './package-look.ts';
+import { reachOf } from './package-reach.ts';
+import type { ReadPackage } from './package-source.ts';
+import { partialSuffix } from './package-sweep.ts';
 
 export type PackageCopy = {
-  /** `existing` when these exact bytes were there already, and still are. */
-  readonly outcome: 'created' | 'existing';
+  /** `existing`: these exact bytes were there already; `mended`: they were, and some of them had been altered. */
+  readonly outcome: 'created' | 'existing' | 'mended';
   readonly directory: string;
+  /** Paths that were put right. */
+  readonly mended: readonly string[];
+};
+
+export type CopyOptions = {
+  readonly checked: ReadPackage;
+  readonly packagesDirectory: string;
+};
+
+type Places = {
+  readonly directory: string;
+  readonly partial: string;
+  readonly packagesDirectory: string;
+  readonly reach: Reach;
 };
 
 /**
- * Copies a checked package into `packages/<lockDigest>`, hashing again what is written. Durable when it resolves.
- * Throws `invalid` when the source was changed since the check, `damaged` when an installed copy of these bytes was
- * altered, `full` and `unavailable` for the disk. After a failure nothing is there but, at worst, a `.partial`.
+ * Copies a checked package into `packages/<lockDigest>`, hashing again what is written; a copy that is there is
+ * compared file by file, and what differs is replaced. Durable when it resolves. Throws `invalid` when the source was
+ * changed since the check, `full` and `unavailable` for the disk. After a failure nothing is there but, at worst, a
+ * `.partial`.
  */
-export async function copyPackage(options: {
-  readonly checked: CheckedPackage;
-  readonly packagesDirectory: string;
-}): Promise<PackageCopy> {
+export async function copyPackage(options: CopyOptions): Promise<PackageCopy> {
   const { checked } = options;
   const packagesDirectory = resolve(options.packagesDirectory);
-  const { lockDigest } = checked;
-  const directory = join(packagesDirectory, lockDigest);
-  refuseCopyIntoItself(checked.directory, packagesDirectory);
-  if (await isDirectory(directory)) {
-    await requirePackageFiles(directory, lockDigest);
-    // The sync after its rename may be what failed the last time.
-    await syncDirectory(packagesDirectory);
-    return { outcome: 'existing', directory };
-  }
+  const directory = join(packagesDirectory, checked.lockDigest);
   const partial = directory + partialSuffix;
+  const places = { directory, partial, packagesDirectory, reach: reachOf(checked.revision) };
+  if (checked.contents.kind === 'directory') {
+    refuseCopyIntoItself(checked.contents.path, packagesDirectory);
+  }
   try {
-    await mkdir(packagesDirectory, { recursive: true, mode: 0o700 });
-    await rm(partial, { recursive: true, force: true });
-    await writeCopy(checked, partial);
-    await rename(partial, directory);
-    await syncDirectory(packagesDirectory);
-    await syncDirectory(dirname(packagesDirectory));
+    return (await isDirectory(directory)) ? await mendCopy(checked, places) : await makeCopy(checked, places);
   } catch (error) {
     // Left to the sweep at the next start if it cannot be removed now; the first error is the one to tell.
     await rm(partial, { recursive: true, force: true }).catch(() => {});
     throw storageError(error, `copy the package into ${packagesDirectory}`);
   }
-  return { outcome: 'created', directory };
 }
 
-/** Compares an installed directory with its lock digest. No mistakes: every byte, name and mode is what it was. */
-export async function verifyPackageFiles(directory: string, lockDigest: string): Promise<readonly Mistake[]> {
-  const noted = (rule: string): readonly Mistake[] => [{ file: directory, path: '', line: null, rule }];
-  if (!(await isDirectory(directory))) {
-    return noted('is missing');
-  }
-  try {
-    const scan = await scanPackage(directory, new Set());
-    if (scan.mistakes.length > 0) {
-      return scan.mistakes;
-    }
-    const actual = computeLockDigest(await hashPackageFiles(directory, scan.files));
-    return actual === lockDigest ? [] : noted(`holds files with the lock digest ${actual}, not its own`);
-  } catch (error) {
-    return isEdgeError(error) ? error.mistakes : noted(`cannot be read (${codeOf(error)})`);
-  }
+/** Whether a copy of these bytes is there, so that no room is needed for another one. */
+export async function hasCopy(packagesDirectory: string, lockDigest: string): Promise<boolean> {
+  return await isDirectory(join(packagesDirectory, lockDigest));
 }
 
-/** Removes an installed copy; harmless when it is gone. A kill half-way leaves a `.partial`, never half a copy. */
-export async function removePackage(packagesDirectory: string, lockDigest: string): Promise<void> {
-  const directory = join(packagesDirectory, lockDigest);
-  const partial = directory + partialSuffix;
-  try {
-    await rm(partial, { recursive: true, force: true });
-    if (await isDirectory(directory)) {
-      await rename(directory, partial);
-      await rm(partial, { recursive: true, force: true });
+async function makeCopy(checked: ReadPackage, places: Places): Promise<PackageCopy> {
+  const { directory, partial, packagesDirectory, reach } = places;
+  await mkdir(packagesDirectory, { recursive: true, mode: 0o700 });
+  await rm(partial, { recursive: true, force: true });
+  const expected = byPath(checked.files);
+  const made = new Set<string>();
+  const makeDirectory = async (path: string) => {
+    await mkdir(path, { mode: 0o700 });
+    made.add(path);
+  };
+  await makeDirectory(partial);
+  await checked.contents.forEachFile(async ({ path }, read) => {
+    for (const around of directoriesAround(path).map((name) => join(partial, name))) {
+      if (!made.has(around)) {
+        await makeDirectory(around).catch((error: unknown) => {
+          throw storageError(error, `make ${around}`);
+        });
+      }
     }
-  } catch (error) {
-    throw storageError(error, `remove package files from ${packagesDirectory}`);
+    await writeFileCopy({ file: expected.get(path)!, read, target: join(partial, path), reach });
+  });
+  await openUp(partial, checked.files, reach);
+  for (const path of [...made].reverse()) {
+    await syncDirectory(path);
   }
+  await rename(partial, directory);
+  await syncDirectory(packagesDirectory);
+  await syncDirectory(dirname(packagesDirectory));
+  return { outcome: 'created', directory, mended: [] };
 }
 
 /**
- * Removes every `.partial` and every copy that is not to be kept; answers with the names removed. Anything under
- * another kind of name was not put there by this program and stays. For the start, before anything is copied.
+ * Replaces the files that differ, each by a rename: killed at any point, every file is what it was before or what it
+ * should be, and commands that run from here see nothing else. What was added to the directory stays.
  */
-export async function sweepPackages(
-  packagesDirectory: string,
-  keepLockDigests: ReadonlySet<string>,
-): Promise<readonly string[]> {
-  const names = await readdir(packagesDirectory).catch((error: unknown) => {
-    if (codeOf(error) === 'ENOENT') {
-      return [];
-    }
-    throw storageError(error, `list the package files in ${packagesDirectory}`);
-  });
-  const removed: string[] = [];
-  for (const name of names.sort()) {
-    const isPartial = name.endsWith(partialSuffix);
-    const lockDigest = isPartial ? name.slice(0, -partialSuffix.length) : name;
-    if (!isDigest(lockDigest) || (!isPartial && keepLockDigests.has(lockDigest))) {
-      continue;
-    }
-    if (isPartial) {
-      await rm(join(packagesDirectory, name), { recursive: true, force: true }).catch((error: unknown) => {
-        throw storageError(error, `remove package files from ${packagesDirectory}`);
-      });
-    } else {
-      await removePackage(packagesDirectory, lockDigest);
-    }
-    removed.push(name);
-  }
-  return removed;
-}
-
-async function writeCopy(checked: CheckedPackage, partial: string): Promise<void> {
-  const directories = [partial];
-  const made = new Set([partial]);
-  const buffer = createChunkBuffer();
-  await mkdir(partial, { mode: 0o700 });
-  for (const file of checked.files) {
-    for (const directory of directoriesOf(partial, file.path)) {
-      if (!made.has(directory)) {
-        made.add(directory);
-        directories.push(directory);
-        await mkdir(directory, { mode: 0o700 });
+async function mendCopy(checked: ReadPackage, places: Places): Promise<PackageCopy> {
+  const { directory, partial, packagesDirectory, reach } = places;
+  const { files } = checked;
+  const { differences } = await lookAtPackage(directory, files);
+  const mended = differences.flatMap(({ file }) => file ?? []);
+  if (mended.length > 0) {
+    await rm(partial, { recursive: true, force: true });
+    await mkdir(partial, { mode: directoryModeFor('owner') });
+    const expected = byPath(files);
+    const fresh = new Map(mended.map((path, index) => [path, join(partial, `${index}`)]));
+    await checked.contents.forEachFile(async ({ path }, read) => {
+      const target = fresh.get(path);
+      if (target !== undefined) {
+        await writeFileCopy({ file: expected.get(path)!, read, target, reach });
       }
-    }
-    await writeFileCopy(checked.directory, { file, target: join(partial, file.path), buffer });
-  }
-  for (const directory of directories.reverse()) {
-    await syncDirectory(directory);
-  }
-}
-
-async function writeFileCopy(
-  root: string,
-  options: { readonly file: PackageFile; readonly target: string; readonly buffer: Uint8Array },
-): Promise<void> {
-  const { file, target, buffer } = options;
-  const handle = await open(target, 'wx', 0o600);
-  try {
-    const read = await readPackageFile(root, file, { buffer, onChunk: (chunk) => writeAll(handle, chunk) });
-    if (read.sha256 !== file.sha256) {
-      throw changedError(file.path);
-    }
-    // Set and not left to the umask: the mode is part of the lock digest.
-    await handle.chmod(file.mode);
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
-}
-
-async function writeAll(handle: FileHandle, chunk: Uint8Array): Promise<void> {
-  for (let written = 0; written < chunk.length; ) {
-    written += (await handle.write(chunk, written)).bytesWritten;
-  }
-}
-
-/** The directories around a file of a package, outermost first. */
-function directoriesOf(root: string, path: string): readonly string[] {
-  const names = path.split('/').slice(0, -1);
-  return names.map((_, index) => join(root, ...names.slice(0, index + 1)));
-}
-
-/** Makes the entries of a directory durable: a rename alone may be forgotten by a power cut. */
-async function syncDirectory(path: string): Promise<void> {
-  const handle = await open(path, constants.O_RDONLY | constants.O_DIRECTORY);
-  try {
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
-}
-
-async function requirePackageFiles(directory: string, lockDigest: string): Promise<void> {
-  const mistakes = await verifyPackageFiles(directory, lockDigest);
-  if (mistakes.length > 0) {
-    throw new EdgeError('damaged', `the installed files in ${directory} are no longer those that were installed`, {
-      hint: 'uninstall the package, restart so that its files are removed, and install it again',
-      mistakes,
     });
+    for (const [path, source] of fresh) {
+      await replaceFile(source, { directory, path });
+    }
+    await rm(partial, { recursive: true, force: true });
   }
+  await openUp(directory, files, reach);
+  // The sync after its rename may be what failed the last time.
+  await syncDirectory(packagesDirectory);
+  const outcome = mended.length > 0 ? 'mended' : 'existing';
+  return { outcome, directory, mended };
+}
+
+async function replaceFile(
+  source: string,
+  place: { readonly directory: string; readonly path: string },
+): Promise<void> {
+  const { directory, path } = place;
+  const target = join(directory, path);
+  for (const around of directoriesAround(path).map((name) => join(directory, name))) {
+    const stats = await lstat(around).catch(() => null);
+    if (stats?.isDirectory() !== true) {
+      await rm(around, { force: true });
+      await mkdir(around, { mode: 0o700 });
+    }
+  }
+  if ((await lstat(target).catch(() => null))?.isDirectory() === true) {
+    await rm(target, { recursive: true, force: true });
+  }
+  await rename(source, target);
+  await syncDirectory(dirname(target));
+}
+
+function byPath(files: readonly PackageFile[]): ReadonlyMap<string, PackageFile> {
+  return new Map(files.map((file) => [file.path, file]));
 }
 
 function refuseCopyIntoItself(source: string, packagesDirectory: string): void {
@@ -203,19 +166,6 @@ function refuseCopyIntoItself(source: string, packagesDirectory: string): void {
 }
 
 async function isDirectory(path: string): Promise<boolean> {
-  const stats = await stat(path).catch(() => null);
+  const stats = await lstat(path).catch(() => null);
   return stats?.isDirectory() === true;
-}
-
-/** What the file system answered, as the one operating error. `doing` completes "cannot …". */
-function storageError(error: unknown, doing: string): EdgeError {
-  if (isEdgeError(error)) {
-    return error;
-  }
-  const code = codeOf(error);
-  const isFull = code === 'ENOSPC' || code === 'EDQUOT';
-  return new EdgeError(isFull ? 'full' : 'unavailable', `cannot ${doing}: ${code}`, {
-    hint: isFull ? 'free space on that file system, then try again' : 'look at that directory and its permissions',
-    cause: error,
-  });
 }

@@ -8,8 +8,11 @@ import { dirname, join, resolve, sep } from 'node:path';
 import type { Mistake } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
 
-/** Left out of a package, and named in the documentation: the default data directory, and the history of git. */
-export const omittedNames: ReadonlySet<string> = new Set(['.qinglong-edge', '.git']);
+/** Says who made the package. It cannot be a part of what it vouches for. */
+export const signatureName = 'qinglong.sig';
+
+/** Left out at the top of a package: the default data directory, the history of git, the signature. */
+export const omittedNames: ReadonlySet<string> = new Set(['.qinglong-edge', '.git', signatureName]);
 
 /** A regular file: its path with `/`, its mode as 0o700 (someone may execute it) or 0o600. */
 export type ScannedFile = { readonly path: string; readonly size: number; readonly mode: number };
@@ -31,7 +34,8 @@ type Scan = {
   bytes: number;
 };
 
-const setIdBits = 0o6000;
+export const setIdBits = 0o6000;
+export const setIdRule = 'has a set-user-ID or set-group-ID bit: take it away';
 
 /** `omit` names entries of the root that do not belong to the package. Rejects only when the root cannot be read. */
 export async function scanPackage(root: string, omit: ReadonlySet<string>): Promise<PackageScan> {
@@ -86,11 +90,16 @@ async function readNames(scan: Scan, directory: string): Promise<readonly string
   return withoutCollisions(scan, directory, names);
 }
 
+/** The same for all names that are one name on some file system. */
+export function foldName(name: string): string {
+  return name.normalize('NFC').toLowerCase();
+}
+
 /** Names that differ in case alone, or in the composition of letters alone, are one name on other file systems. */
 function withoutCollisions(scan: Scan, directory: string, names: readonly string[]): readonly string[] {
   const firstByFold = new Map<string, string>();
   for (const name of names) {
-    const fold = name.normalize('NFC').toLowerCase();
+    const fold = foldName(name);
     const first = firstByFold.get(fold);
     if (first === undefined) {
       firstByFold.set(fold, name);
@@ -102,14 +111,9 @@ function withoutCollisions(scan: Scan, directory: string, names: readonly string
 }
 
 async function scanEntry(scan: Scan, path: string): Promise<'directory' | 'other'> {
-  const nameBytes = Buffer.byteLength(path.slice(path.lastIndexOf('/') + 1));
-  const { fileNameBytesMax, filePathBytesMax } = limits;
-  if (nameBytes > fileNameBytesMax || Buffer.byteLength(path) > filePathBytesMax) {
-    refuse(
-      scan,
-      path,
-      `is too long a name: ${fileNameBytesMax} bytes are allowed, ${filePathBytesMax} for a whole path`,
-    );
+  const tooLong = lengthRule(path);
+  if (tooLong !== null) {
+    refuse(scan, path, tooLong);
     return 'other';
   }
   const stats = await lstat(join(scan.root, path)).catch((error: unknown) => {
@@ -128,13 +132,24 @@ async function scanEntry(scan: Scan, path: string): Promise<'directory' | 'other
     return 'other';
   }
   scan.bytes += stats.size;
-  scan.files.push({ path, size: stats.size, mode: packageMode(stats) });
+  scan.files.push({ path, size: stats.size, mode: packageModeOf(stats.mode) });
   return 'other';
 }
 
+/** What is wrong with the length of a path in a package; null for a sound one. */
+export function lengthRule(path: string): string | null {
+  const { fileNameBytesMax, filePathBytesMax } = limits;
+  const isTooLong =
+    Buffer.byteLength(path) > filePathBytesMax ||
+    path.split('/').some((name) => Buffer.byteLength(name) > fileNameBytesMax);
+  return isTooLong
+    ? `is too long a name: ${fileNameBytesMax} bytes are allowed, ${filePathBytesMax} for a whole path`
+    : null;
+}
+
 /** The mode of a file as a package has it: whether it can be executed, and nothing about users. */
-export function packageMode(stats: Stats): number {
-  return (stats.mode & 0o111) === 0 ? 0o600 : 0o700;
+export function packageModeOf(mode: number): number {
+  return (mode & 0o111) === 0 ? 0o600 : 0o700;
 }
 
 async function brokenRule(root: string, path: string, stats: Stats): Promise<string | null> {
@@ -155,7 +170,7 @@ async function brokenRule(root: string, path: string, stats: Stats): Promise<str
   if (stats.nlink > 1) {
     return `is a hard link (${stats.nlink} names for one file): put a copy in its place`;
   }
-  return (stats.mode & setIdBits) === 0 ? null : 'has a set-user-ID or set-group-ID bit: take it away';
+  return (stats.mode & setIdBits) === 0 ? null : setIdRule;
 }
 
 function refuse(scan: Scan, file: string, rule: string): void {

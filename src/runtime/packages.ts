@@ -1,39 +1,138 @@
 // Package files and their rows together: copied and synced before the transaction that makes them visible, removed
 // after nothing refers to them.
 import { existsSync, readdirSync } from 'node:fs';
+import { isDigest } from '../core/ids.ts';
 import { limits } from '../core/limits.ts';
-import { install } from '../protocol/package.ts';
+import { cancelCondemned } from '../protocol/condemned.ts';
+import {
+  type InstallFacts,
+  type InstallInput,
+  type InstallOutcome,
+  install,
+  installReads,
+  refuseInstall,
+} from '../protocol/package.ts';
 import { operation } from '../protocol/protocol.ts';
 import { read } from '../protocol/reads.ts';
 import type { Store } from '../store/store.ts';
 import { checkArguments } from './arguments.ts';
-import type { Log } from './log.ts';
+import { describeError, type Log } from './log.ts';
+import type { PackageCopy } from './package-copy.ts';
+import type { PackageGuard } from './package-guard.ts';
+import type { CheckedPackage } from './package-source.ts';
 import { forEachRunningRun } from './recovery.ts';
-import { localProjectId } from './settings.ts';
+import { localProjectId, type RuntimeSettings } from './settings.ts';
 import type { InstallReport } from './verbs.ts';
 
-type PackageFiles = { readonly store: Store; readonly packagesDirectory: string; readonly log: Log };
+export type PackageWork = {
+  readonly store: Store;
+  readonly packagesDirectory: string;
+  readonly guard: PackageGuard;
+  readonly settings: Pick<RuntimeSettings, 'packagesQuotaBytes' | 'allowUnsigned'>;
+  readonly log: Log;
+};
 
-export async function installPackage(options: PackageFiles & { readonly directory: string }): Promise<InstallReport> {
-  const { store, packagesDirectory, directory } = options;
-  checkArguments({ directory });
+/**
+ * Checks, copies and publishes the package at a path. Refused before anything is copied where it would be refused
+ * after. Throws `invalid` with every mistake, `full` where there is no room, `unavailable`.
+ */
+export async function installPackage(work: PackageWork, { path }: { readonly path: string }): Promise<InstallReport> {
+  const { store, settings } = work;
+  checkArguments({ path });
   // Evaluated when the first package comes: a daemon that only runs what it has does not pay for it.
   const { checkPackage } = await import('./package-source.ts');
-  const { copyPackage } = await import('./package-copy.ts');
-  const checked = await checkPackage(directory);
-  await copyPackage({ checked, packagesDirectory });
-  const { revision, files } = checked;
-  const input = { projectId: localProjectId, revision, publisherKeyId: null };
-  const outcome = await store.submit(operation(install, input));
-  if (outcome.kind === 'not-allowed') {
-    await removeUnusedPackages(options);
-  }
+  const checked = await checkPackage(path);
+  const { revision, files, signature } = checked;
+  const { allowUnsigned } = settings;
+  const input = { projectId: localProjectId, revision, files, signature, allowUnsigned };
   const bytes = files.reduce((sum, { size }) => sum + size, 0);
-  return { packageName: revision.packageName, version: revision.version, files: files.length, bytes, outcome };
+  const report = { packageName: revision.packageName, version: revision.version, files: files.length, bytes };
+  const refused = refuseInstall(await readFacts(store, input), input);
+  if (refused !== null) {
+    return { ...report, mended: [], outcome: refused };
+  }
+  try {
+    const { mended } = await placeFiles(work, checked);
+    const outcome = await store.submit(operation(install, input));
+    if (outcome.kind === 'not-allowed') {
+      await removeUnusedPackages(work);
+    } else {
+      work.guard.note(revision.lockDigest, files);
+      await sweepAfterInstall(work, outcome);
+    }
+    return { ...report, mended, outcome };
+  } catch (error) {
+    // What was copied and is of no use must not fill the disk until the next start; the first error is the one to tell.
+    await removeUnusedPackages(work).catch(() => {});
+    throw error;
+  }
+}
+
+async function readFacts(store: Store, input: InstallInput): Promise<InstallFacts> {
+  const { head, isLockQuarantined, publisher } = installReads(input);
+  return {
+    head: await store.read(head),
+    isLockQuarantined: await store.read(isLockQuarantined),
+    publisher: await store.read(publisher),
+  };
+}
+
+async function placeFiles(work: PackageWork, checked: CheckedPackage): Promise<PackageCopy> {
+  const { packagesDirectory, settings } = work;
+  const { copyPackage, hasCopy } = await import('./package-copy.ts');
+  const { openPackages, reachOf } = await import('./package-reach.ts');
+  if (!(await hasCopy(packagesDirectory, checked.lockDigest))) {
+    const { requireSpace } = await import('./package-space.ts');
+    await requireSpace({
+      packagesDirectory,
+      quotaBytes: settings.packagesQuotaBytes,
+      packageName: checked.revision.packageName,
+      files: checked.files,
+      sweep: () => removeUnusedPackages(work),
+    });
+  }
+  const copy = await copyPackage({ checked, packagesDirectory });
+  if (reachOf(checked.revision) === 'everyone') {
+    await openPackages(packagesDirectory);
+  }
+  return copy;
+}
+
+/** The generation before goes as soon as nothing runs from it. A failure is for the log: the package is installed. */
+async function sweepAfterInstall(work: PackageWork, outcome: InstallOutcome): Promise<void> {
+  if (outcome.kind === 'installed' && outcome.previousGeneration !== null) {
+    await removeUnusedPackages(work).catch((error: unknown) => {
+      work.log(`package files that nothing needs were not removed: ${describeError(error)}`);
+    });
+  }
+}
+
+/**
+ * For the start, before anything runs: removes what an earlier process left half-way, knows the files of every package
+ * that may start something, and ends what was forbidden and is still running.
+ */
+export async function openPackageWork(work: PackageWork): Promise<void> {
+  await removeUnusedPackages(work);
+  await noteInstalledFiles(work);
+  await work.store.submit(operation(cancelCondemned, { after: null, requestedBy: 'runtime' }));
+}
+
+async function noteInstalledFiles({ store, packagesDirectory, guard, log }: PackageWork): Promise<void> {
+  for (const lockDigest of listNames(packagesDirectory).filter(isDigest)) {
+    try {
+      const files = await store.read(read('packageFiles', { lockDigest }));
+      if (files !== null) {
+        guard.note(lockDigest, files);
+      }
+    } catch (error) {
+      log(`package files ${lockDigest}: nothing of them starts: ${describeError(error)}`);
+    }
+  }
 }
 
 /** Removes the files of every installation that nothing refers to: neither a present installation nor a running run. */
-export async function removeUnusedPackages({ store, packagesDirectory, log }: PackageFiles): Promise<void> {
+export async function removeUnusedPackages(work: PackageWork): Promise<void> {
+  const { store, packagesDirectory, log } = work;
   const installations = await store.read(read('installations', { projectId: localProjectId }));
   const kept = new Set(
     installations
@@ -54,7 +153,7 @@ export async function removeUnusedPackages({ store, packagesDirectory, log }: Pa
     }
   }
   if (listNames(packagesDirectory).some((name) => !kept.has(name))) {
-    const { sweepPackages } = await import('./package-copy.ts');
+    const { sweepPackages } = await import('./package-sweep.ts');
     await sweepPackages(packagesDirectory, kept);
   }
 }

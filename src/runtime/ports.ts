@@ -1,14 +1,17 @@
 // The real ports: the only place where the product reads the clock, draws randomness, sets a timer or reads the
 // environment. Each has a simulated twin in test/sim.
-import { randomFillSync } from 'node:crypto';
+import { randomBytes, randomFillSync } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { assert, EdgeError } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
-import type { Alarm, CancelAlarm, Clock, Ids } from '../core/ports.ts';
+import type { Alarm, CancelAlarm, Clock, Ids, Salts } from '../core/ports.ts';
 
-/** Wall clock, kernel uptime and boot id of this machine. Throws `unavailable` where /proc does not give a boot id. */
-export function realClock(): Clock {
-  const bootId = readBootId();
+/**
+ * Wall clock, kernel uptime and boot id of this machine; `pretendedBootId` takes the place of the last one in tests.
+ * Throws `unavailable` where /proc does not give a boot id.
+ */
+export function realClock(pretendedBootId: string | null = null): Clock {
+  const bootId = pretendedBootId ?? readBootId();
   // CLOCK_MONOTONIC, which `process.hrtime` reads, counts from boot on Linux: two processes can compare it.
   const uptimeMs = () => Number(process.hrtime.bigint() / 1_000_000n);
   return { observe: () => ({ wallMs: Date.now(), uptimeMs: uptimeMs(), bootId }) };
@@ -98,6 +101,11 @@ export function realIds(clock: Clock): Ids {
       return `${time.slice(0, 8)}-${time.slice(8)}-7${sequence}-${variant}${tail.slice(2, 4)}-${tail.slice(4)}`;
     },
   };
+}
+
+/** From the kernel's generator. */
+export function realSalts(): Salts {
+  return { fresh: () => randomBytes(limits.settingSaltBytes).toString('hex') };
 }
 
 /** The process environment, read in one place. */

@@ -1,31 +1,37 @@
-// Recovery at start: what became of the attempts that an earlier process left behind, one by one, first matching row of
-// the table in the protocols. It never ends a run and never guesses; what cannot be decided is left and reported.
+// Recovery: what became of the attempts that an earlier process left behind, one by one, first matching row of the
+// table in the protocols. It never ends a run and never guesses; what cannot be decided is left and reported. Nothing
+// that it does matters twice: killed anywhere, it is simply done again.
 import type { AttemptFacts } from '../core/completion.ts';
+import { isEdgeError, stopOnDefect } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
 import type { RunAttempt, RunRows, Span } from '../core/records.ts';
 import { isTerminalAttempt } from '../core/states.ts';
 import type { AttemptEnd } from '../executor/attempt-end.ts';
 import type { Executor } from '../executor/executor.ts';
 import { advance } from '../protocol/advance.ts';
-import { complete } from '../protocol/attempt.ts';
 import { converge } from '../protocol/cancel.ts';
-import { operation } from '../protocol/protocol.ts';
+import { type Operation, operation } from '../protocol/protocol.ts';
 import { type RunCursor, type RunPage, read } from '../protocol/reads.ts';
 import { setAsideRun } from '../protocol/set-aside.ts';
 import type { Store } from '../store/store.ts';
 import type { Attempts } from './attempts.ts';
+import type { Deliveries } from './deliveries.ts';
 import { describeError, type Log } from './log.ts';
 
 export type RecoveryOptions = {
   readonly store: Store;
   readonly executor: Executor;
   readonly attempts: Attempts;
+  readonly deliveries: Deliveries;
   /** Takes the end of an attempt as the executor's own reports are taken: its output is kept, then it completes. */
   readonly report: (attemptId: string, end: AttemptEnd) => void;
   readonly log: Log;
 };
 
-/** Calls `visit` for every running run that is not set aside; one whose evidence is damaged is set aside on the way. */
+/**
+ * Calls `visit` for every running run that is not set aside; one whose evidence is damaged is set aside on the way.
+ * Throws what `visit` throws else: then the storage is what fails.
+ */
 export async function forEachRunningRun(
   { store, log }: Pick<RecoveryOptions, 'store' | 'log'>,
   visit: (runId: string) => Promise<void>,
@@ -37,125 +43,145 @@ export async function forEachRunningRun(
       try {
         await visit(runId);
       } catch (error) {
+        stopOnDefect(error);
+        if (!isEdgeError(error) || error.code !== 'damaged') {
+          throw error;
+        }
         log(`run ${runId}: set aside: ${describeError(error)}`);
-        const summary = error instanceof Error ? error.message : String(error);
-        await store.submit(operation(setAsideRun, { runId, code: 'damaged', summary }));
+        const aside = operation(setAsideRun, { runId, code: error.code, summary: error.message });
+        // Whoever meets it next sets it aside, then.
+        await store.submit(aside).catch((reason: unknown) => log(`run ${runId}: ${describeError(reason)}`));
       }
     }
     after = page.next;
   } while (after !== null);
 }
 
-/** Settles or takes over every attempt of one run that has not ended, then moves the run on. */
-export async function recoverRun(options: RecoveryOptions, runId: string): Promise<void> {
-  const { store } = options;
+/**
+ * Settles or takes over every attempt of one run that has not ended, stops what an intent asks to stop, and moves the
+ * run on. Answers the run as it was. Throws `damaged`, and what the storage throws at a read.
+ */
+export async function recoverRun(options: RecoveryOptions, runId: string): Promise<RunRows | null> {
+  const { store, attempts } = options;
   const rows = await store.read(read('run', { runId }));
   if (rows === null) {
-    return;
+    return null;
   }
   for (const attempt of rows.attempts.values()) {
-    if (!isTerminalAttempt(attempt.status) && !options.attempts.has(attempt.id)) {
+    if (attempts.has(attempt.id)) {
+      haltIfAsked(options, rows, attempt);
+    } else if (!isTerminalAttempt(attempt.status)) {
       await recoverAttempt(options, rows, attempt);
     }
   }
-  const next = rows.run.cancelRequestedAtMs === null ? operation(advance, { runId }) : operation(converge, { runId });
-  await store.submit<unknown>(next);
+  const isCancelled = rows.run.cancelRequestedAtMs !== null;
+  const next: Operation = isCancelled ? operation(converge, { runId }) : operation(advance, { runId });
+  await move(options, runId, next);
+  return rows;
+}
+
+/** A full disk must not keep the process from starting: what cannot be written now is offered again. */
+async function move({ store, deliveries }: RecoveryOptions, runId: string, next: Operation): Promise<void> {
+  try {
+    await store.submit(next);
+  } catch (error) {
+    if (!isEdgeError(error) || error.code !== 'full') {
+      throw error;
+    }
+    void deliveries.deliver({ what: `run ${runId}: what follows`, operation: next });
+  }
 }
 
 async function recoverAttempt(options: RecoveryOptions, rows: RunRows, attempt: RunAttempt): Promise<void> {
-  const { store, executor, attempts, log } = options;
-  const place = { runId: rows.run.id, stepRunId: attempt.stepRunId, attemptId: attempt.id };
-  const settle = async (facts: AttemptFacts) => {
-    await store.submit(operation(complete, { ...place, facts }));
+  const { executor, attempts, report, log } = options;
+  const end = async (facts: AttemptFacts) => {
+    if (await watch(options, { rows, attempt, deadline: null })) {
+      attempts.ended(attempt.id, facts);
+    }
   };
   if (attempt.status === 'claimed') {
-    return settle({ kind: 'withdrawn' });
+    return end({ kind: 'withdrawn' });
   }
   if (attempt.executorType === 'handler') {
-    return settle({ kind: 'lost', errorSummary: 'its handler ended with the process' });
+    return end({ kind: 'lost', errorSummary: 'its handler ended with the process' });
   }
   const evidence = executor.inspect(attempt.id, attempt.bootId ?? '');
   switch (evidence.kind) {
     case 'withdrawn':
-      return settle({ kind: 'withdrawn' });
     case 'free':
-      return withdraw(options, { attempt, settle, adopt: () => adopt(options, rows, attempt) });
+      return takeBack(options, rows, attempt);
     case 'ended':
-      return takeEnd(options, { attempt, end: evidence.end });
+      // What it left running and the rest of its output are waited for, its deadline is not.
+      if (await watch(options, { rows, attempt, deadline: null })) {
+        evidence.end.kind === 'exited' ? executor.adopt(attempt.id) : report(attempt.id, evidence.end);
+      }
+      return;
     case 'absent':
-      return settle({ kind: 'lost', errorSummary: 'its directory in the run directory is gone' });
+      return end(directoryGone);
     case 'running':
-      return adopt(options, rows, attempt);
+      if (await watch(options, { rows, attempt, deadline: attempt.deadline })) {
+        executor.adopt(attempt.id);
+        haltIfAsked(options, rows, attempt);
+      }
+      return;
     case 'undecidable':
-      attempts.noteUndecided(attempt.id);
-      log(`attempt ${attempt.id} of run ${rows.run.id}: cannot be decided: ${evidence.why}`);
+      if (attempts.noteUndecided({ runId: rows.run.id, attemptId: attempt.id })) {
+        log(`attempt ${attempt.id} of run ${rows.run.id} is left as it is: ${evidence.why}`);
+      }
   }
 }
 
-/** No command had taken the start yet: whoever creates `taken` first decides. */
-async function withdraw(
-  { executor }: RecoveryOptions,
-  next: {
-    readonly attempt: RunAttempt;
-    readonly settle: (facts: AttemptFacts) => Promise<void>;
-    readonly adopt: () => Promise<void>;
-  },
-): Promise<void> {
-  switch (executor.withdraw(next.attempt.id)) {
-    case 'withdrawn':
-      return next.settle({ kind: 'withdrawn' });
-    case 'taken':
-      return next.adopt();
-    case 'absent':
-      return next.settle({ kind: 'lost', errorSummary: 'its directory in the run directory is gone' });
-  }
-}
+const directoryGone: AttemptFacts = { kind: 'lost', errorSummary: 'its directory in the run directory is gone' };
 
-/** Its command may be alive: it is watched until its end, held to what is left of its deadline and to earlier stops. */
-async function adopt(options: RecoveryOptions, rows: RunRows, attempt: RunAttempt): Promise<void> {
-  await watch(options, attempt, attempt.deadline);
-  options.executor.adopt(attempt.id);
-  if (attempt.stopReason !== null || rows.run.cancelRequestedAtMs !== null) {
-    options.attempts.halt(attempt.id);
-  }
-}
-
-/** Its command is over: what it left running and the rest of its output are waited for, its deadline is not. */
-async function takeEnd(
-  options: RecoveryOptions,
-  { attempt, end }: { readonly attempt: RunAttempt; readonly end: AttemptEnd },
-): Promise<void> {
-  await watch(options, attempt, null);
-  if (end.kind === 'exited') {
-    options.executor.adopt(attempt.id);
-  } else {
-    options.report(attempt.id, end);
-  }
-}
-
-async function watch({ store, attempts }: RecoveryOptions, attempt: RunAttempt, deadline: Span | null): Promise<void> {
-  const place = { runId: attempt.runId, stepRunId: attempt.stepRunId, attemptId: attempt.id };
-  const context = await store.read(read('step', place));
-  const graceMs = context?.task.graceMs ?? limits.graceMsDefault;
-  attempts.watch({ place, executorType: 'process', graceMs, deadline });
-}
-
-/**
- * Removes the directories of attempts that nobody looks after: a process died between making one and the barrier, or
- * between the completion and its removal. While runs are set aside, everything is kept for `doctor`.
- */
-export async function sweepAttemptDirectories(
-  { store, executor, attempts }: RecoveryOptions,
-  bootId: string,
-): Promise<void> {
-  const aside = await store.read(read('allSetAside', { limit: 1 }));
-  if (aside.length > 0) {
+/** No command had taken the start: whoever creates `taken` first decides. */
+async function takeBack(options: RecoveryOptions, rows: RunRows, attempt: RunAttempt): Promise<void> {
+  const { executor, attempts } = options;
+  const outcome = withdraw(executor, attempt.id);
+  if (!(await watch(options, { rows, attempt, deadline: outcome === 'taken' ? attempt.deadline : null }))) {
     return;
   }
-  for (const attemptId of executor.stored().filter((id) => !attempts.has(id) && !attempts.isUndecided(id))) {
-    const { kind } = executor.inspect(attemptId, bootId);
-    if (kind !== 'running' && kind !== 'undecidable') {
-      executor.release(attemptId);
-    }
+  switch (outcome) {
+    case 'withdrawn':
+      return attempts.ended(attempt.id, { kind: 'withdrawn' });
+    case 'absent':
+      return attempts.ended(attempt.id, directoryGone);
+    case 'taken':
+      executor.adopt(attempt.id);
+      return haltIfAsked(options, rows, attempt);
   }
+}
+
+/** Where not even that can be written (a full run directory), the start is watched like any other. */
+function withdraw(executor: Executor, attemptId: string): 'withdrawn' | 'taken' | 'absent' {
+  try {
+    return executor.withdraw(attemptId);
+  } catch {
+    return 'taken';
+  }
+}
+
+/** An intent that was durable before is carried out: the command may never have been told. */
+function haltIfAsked({ attempts }: RecoveryOptions, { run }: RunRows, attempt: RunAttempt): void {
+  if (attempt.stopReason !== null || run.cancelRequestedAtMs !== null) {
+    attempts.halt(attempt.id);
+  }
+}
+
+/** Looks after it from now on, as if this process had started it. False: somebody else did so meanwhile. */
+async function watch(
+  { store, attempts }: RecoveryOptions,
+  taken: { readonly rows: RunRows; readonly attempt: RunAttempt; readonly deadline: Span | null },
+): Promise<boolean> {
+  const { rows, attempt, deadline } = taken;
+  const { id: runId, packageName, workflowId } = rows.run;
+  const { id: attemptId, stepRunId, executorType } = attempt;
+  const context = await store.read(read('step', { runId, stepRunId }));
+  if (attempts.has(attemptId)) {
+    return false;
+  }
+  const graceMs = context?.task.graceMs ?? limits.graceMsDefault;
+  const isStopping = attempt.stopReason !== null || rows.run.cancelRequestedAtMs !== null;
+  const place = { runId, stepRunId, attemptId };
+  attempts.watch({ place, packageName, workflowId, executorType, graceMs, deadline, isStopping });
+  return true;
 }

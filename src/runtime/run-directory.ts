@@ -2,7 +2,9 @@
 import { accessSync, constants, existsSync, readdirSync, rmdirSync, rmSync, statfsSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import { join, resolve } from 'node:path';
+import { EdgeError } from '../core/errors.ts';
 import { sha256 } from '../core/hash.ts';
+import { limits } from '../core/limits.ts';
 
 // TMPFS_MAGIC and RAMFS_MAGIC of linux/magic.h.
 const memoryTypes: ReadonlySet<number> = new Set([0x01021994, 0x858458f6]);
@@ -36,6 +38,28 @@ export function isInMemory(directory: string): boolean {
     return memoryTypes.has(statfsSync(directory).type);
   } catch {
     return false;
+  }
+}
+
+/**
+ * Throws `full` where the run directory has no room for one more attempt. Not a promise: others may take the room
+ * meanwhile, and the launcher says so then; but nothing is claimed for a directory that is full already.
+ */
+export function refuseWithoutRoom(runDirectory: string): void {
+  let room: { readonly bytes: number; readonly files: number };
+  try {
+    const { bavail, bsize, ffree, files } = statfsSync(runDirectory);
+    // Some file systems do not count their files.
+    room = { bytes: bavail * bsize, files: files === 0 ? limits.placeFilesMin : ffree };
+  } catch {
+    // Whatever is wrong with it is met when the attempt's directory is made.
+    return;
+  }
+  if (room.bytes < limits.placeBytesMin || room.files < limits.placeFilesMin) {
+    const left = `${room.bytes} bytes and ${room.files} files are left`;
+    throw new EdgeError('full', `the run directory ${runDirectory} is full: ${left}`, {
+      hint: 'free some space there',
+    });
   }
 }
 

@@ -1,17 +1,17 @@
 // The runtime: one store, one executor, and what happens between them. Owns the order of start and stop, and the verbs
 // that surfaces call; every one of them is an operation in the store's inbox.
-import { remainingMs } from '../core/deadline.ts';
 import { EdgeError } from '../core/errors.ts';
 import type { RunEvent } from '../core/events.ts';
 import { limits } from '../core/limits.ts';
 import { normalizePlan } from '../core/plan.ts';
 import type { Alarm, CancelAlarm, Clock } from '../core/ports.ts';
-import { isTerminalRun } from '../core/states.ts';
 import type { AttemptEnd } from '../executor/attempt-end.ts';
+import type { Executor } from '../executor/executor.ts';
+import type { HandlerExecutor } from '../executor/handlers.ts';
 import { type AdmitOutcome, admit, type StartOutcome, start } from '../protocol/admit.ts';
 import { type AdvanceOutcome, advance } from '../protocol/advance.ts';
-import type { CompleteOutcome, RequestStopOutcome, StartAttemptOutcome } from '../protocol/attempt.ts';
-import { type CancelOutcome, type ConvergeOutcome, cancel } from '../protocol/cancel.ts';
+import type { Launch } from '../protocol/attempt.ts';
+import { type CancelOutcome, cancel } from '../protocol/cancel.ts';
 import {
   changeLifecycle,
   type LifecycleInput,
@@ -21,26 +21,45 @@ import {
 } from '../protocol/package.ts';
 import { operation } from '../protocol/protocol.ts';
 import { type RunCursor, type RunPage, read } from '../protocol/reads.ts';
+import { type RetryInput, type RetryOutcome, retry } from '../protocol/retry.ts';
 import { type ClearOutcome, clearSetAside } from '../protocol/set-aside.ts';
 import type { Settled, Store } from '../store/store.ts';
 import { checkArguments } from './arguments.ts';
-import { Attempts, type AttemptsOptions } from './attempts.ts';
-import { describeError } from './log.ts';
-import { forEachRunningRun, recoverRun, sweepAttemptDirectories } from './recovery.ts';
-import { localProjectId } from './settings.ts';
+import { factsOf, isShortage } from './attempt-facts.ts';
+import { Attempts } from './attempts.ts';
+import { Deliveries } from './deliveries.ts';
+import { carryOut } from './effects.ts';
+import { Followers } from './followers.ts';
+import { Leftovers } from './leftovers.ts';
+import { describeError, type Log } from './log.ts';
+import { RunDeadlines } from './run-deadlines.ts';
+import { localProjectId, type OnStop } from './settings.ts';
+import { Starts } from './starts.ts';
+import { TakeOver } from './take-over.ts';
 import { verifyRun } from './verification.ts';
 
-export type RuntimeOptions = AttemptsOptions & {
+export type RuntimeOptions = {
+  readonly store: Store;
+  readonly executor: Executor;
+  readonly handlers: HandlerExecutor;
+  readonly clock: Clock;
+  readonly alarm: Alarm;
+  readonly concurrencyMax: number;
+  readonly trustedFromMs: number;
+  readonly runDirectory: string;
   /** Whether this runtime carries runs on, or only records what it is told. */
   readonly drives: boolean;
-  /** Takes the end of an attempt that recovery found over: see `RecoveryOptions`. */
-  readonly report: (attemptId: string, end: AttemptEnd) => void;
+  /** Begins a launch whose barrier is durable. */
+  readonly begin: (launch: Launch) => void;
+  /** Takes what an attempt has written, while its directory is there; resolves with its end as it is to be recorded. */
+  readonly takeOutput: (attemptId: string, end: AttemptEnd) => Promise<AttemptEnd>;
   /** Called once after work, when nothing has run for `quietAfterMs`. */
   readonly onQuiet: (() => void) | null;
   /** Called at the end, when nothing is looked after any more and the directory is still held. */
   readonly tidy: () => void;
   /** Longest grace that a stop of the whole runtime leaves a command. */
   readonly stopGraceMsMax: number;
+  readonly log: Log;
 };
 
 export type StartRequest = {
@@ -50,30 +69,55 @@ export type StartRequest = {
   readonly requestedBy: string;
 };
 
-export type AdvancedRun = AdvanceOutcome;
+export type RetryRequest = Omit<RetryInput, 'projectId'>;
 
 export class Runtime {
   readonly #options: RuntimeOptions;
   readonly #store: Store;
   readonly #clock: Clock;
   readonly #alarm: Alarm;
+  readonly #starts: Starts;
+  readonly #deliveries: Deliveries;
+  readonly #deadlines: RunDeadlines;
+  readonly #leftovers: Leftovers;
+  readonly #followers: Followers;
+  readonly #takeOver: TakeOver;
   readonly attempts: Attempts;
-  readonly #runDeadlines = new Map<string, CancelAlarm>();
   /** Woken at every commit; null while nobody waits. */
   #committed: PromiseWithResolvers<void> | null = null;
   #cancelQuiet: CancelAlarm | null = null;
   #closed: Promise<void> | null = null;
   #state: 'new' | 'open' | 'closing' | 'closed' = 'new';
+  #isStopping = false;
 
   constructor(options: RuntimeOptions) {
+    const { store, handlers } = options;
     this.#options = options;
-    this.#store = options.store;
+    this.#store = store;
     this.#clock = options.clock;
     this.#alarm = options.alarm;
-    this.attempts = new Attempts({ ...options, begin: options.begin });
-    this.#store.attach({
+    this.#starts = new Starts({ ...options, handlerNames: handlers.names });
+    this.#deliveries = new Deliveries(options);
+    this.#deadlines = new RunDeadlines({ ...options, deliveries: this.#deliveries });
+    this.#followers = new Followers(store);
+    this.attempts = new Attempts({ ...options, starts: this.#starts, deliveries: this.#deliveries });
+    const parts = {
+      ...options,
+      attempts: this.attempts,
+      starts: this.#starts,
+      deliveries: this.#deliveries,
+      deadlines: this.#deadlines,
+    };
+    this.#leftovers = new Leftovers(parts);
+    this.#takeOver = new TakeOver({ ...parts, report: (attemptId, end) => this.report(attemptId, end) });
+    store.attach({
       closing: (turn) => this.attempts.closing(turn),
       committed: (settled) => this.#carryOut(settled),
+      undone: (error) => this.#starts.holdBack(describeError(error)),
+      doubted: () => {
+        this.#followers.wakeAll();
+        this.#takeOver.doubt();
+      },
     });
   }
 
@@ -83,45 +127,42 @@ export class Runtime {
     if (!this.#options.drives) {
       return;
     }
-    const recovery = { ...this.#options, attempts: this.attempts };
-    await forEachRunningRun(this.#options, async (runId) => {
-      await recoverRun(recovery, runId);
-      await this.#holdToDeadline(runId);
-    });
-    await sweepAttemptDirectories(recovery, this.#clock.observe().bootId);
-    this.attempts.resume();
+    try {
+      await this.#takeOver.run();
+      await this.#leftovers.sweep();
+      this.#takeOver.finish();
+    } catch (error) {
+      await this.close('detach').catch(() => {});
+      throw error;
+    }
   }
 
-  /** Effects of a turn that is durable. Order: starts before stops, so that a stop finds what it stops. */
-  #carryOut(settled: readonly Settled[]): void {
-    for (const { operation: done, outcome } of settled) {
-      if (done.name === 'start-attempt') {
-        const started = outcome as StartAttemptOutcome;
-        if (started.kind === 'started') {
-          this.attempts.begin(started.launch);
-        }
-      } else if (done.name === 'complete') {
-        this.attempts.release((outcome as CompleteOutcome).attemptId);
-      } else if (done.name === 'request-stop') {
-        const requested = outcome as RequestStopOutcome;
-        const isLast = this.#state === 'closing';
-        // What was being stopped before gets no more time than the end of the whole runtime leaves it.
-        if (requested.kind === 'requested' || (isLast && requested.isStopping)) {
-          this.attempts.halt(requested.attemptId, isLast ? this.#options.stopGraceMsMax : undefined);
-        }
-      } else if (done.name === 'converge') {
-        const converged = outcome as ConvergeOutcome;
-        for (const attemptId of converged.blockingAttemptIds) {
-          this.attempts.halt(attemptId);
-        }
-        this.#noteEnd(converged.runId, converged.kind === 'ended');
-      } else if (done.name === 'advance') {
-        const advanced = outcome as AdvanceOutcome;
-        this.#noteEnd(advanced.runId, advanced.kind === 'terminal' || advanced.kind === 'settled');
-      } else if (done.name === 'start' || done.name === 'admit') {
-        this.#noteCreated(outcome as StartOutcome);
-      }
+  /** Takes the executor's word on the end of an attempt. */
+  report(attemptId: string, end: AttemptEnd): void {
+    if (this.#leftovers.take(attemptId, end)) {
+      return;
     }
+    if (isShortage(end)) {
+      this.#starts.holdBack(end.errorSummary);
+    } else {
+      this.#starts.noteRun();
+    }
+    this.attempts.ended(attemptId, this.#options.takeOutput(attemptId, end).then(factsOf));
+  }
+
+  #carryOut(settled: readonly Settled[]): void {
+    const { drives, stopGraceMsMax } = this.#options;
+    carryOut(settled, {
+      attempts: this.attempts,
+      lastGraceMs: this.#isStopping ? stopGraceMsMax : null,
+      runCreated: (runId) => (drives ? this.#deadlines.find(runId) : undefined),
+      runEnded: (runId) => {
+        this.#deadlines.forget(runId);
+        this.#leftovers.runEnded(runId);
+      },
+    });
+    this.#deadlines.lookAtClock();
+    this.#followers.wake(settled);
     this.#committed?.resolve();
     this.#committed = null;
     this.#noteWork();
@@ -142,56 +183,10 @@ export class Runtime {
     });
   }
 
-  #noteEnd(runId: string, hasEnded: boolean): void {
-    if (hasEnded) {
-      this.#runDeadlines.get(runId)?.();
-      this.#runDeadlines.delete(runId);
-    }
-  }
-
-  #noteCreated(outcome: StartOutcome): void {
-    if (outcome.kind === 'created' && this.#options.drives) {
-      const { runId } = outcome.receipt;
-      this.#watchDeadline(runId);
-    }
-  }
-
-  /** Until it is watched: a full inbox must not let a run go beyond its timeout. */
-  #watchDeadline(runId: string): void {
-    this.#holdToDeadline(runId).catch((error: unknown) => {
-      if (this.#state === 'open') {
-        this.#options.log(`run ${runId}: its deadline is not watched yet: ${describeError(error)}`);
-        const again = this.#clock.observe().uptimeMs + limits.redeliveryMs;
-        this.#runDeadlines.set(
-          runId,
-          this.#alarm.set(again, () => this.#watchDeadline(runId)),
-        );
-      }
-    });
-  }
-
   #refuseWhileClosing(): void {
     if (this.#state === 'closing' || this.#state === 'closed') {
       throw new EdgeError('unavailable', 'this runtime is ending', { hint: 'start it again, then try once more' });
     }
-  }
-
-  async #holdToDeadline(runId: string): Promise<void> {
-    const rows = await this.#store.read(read('run', { runId }));
-    if (rows === null || rows.run.deadline === null || isTerminalRun(rows.run.status)) {
-      return;
-    }
-    const now = this.#clock.observe();
-    const leftMs = remainingMs(rows.run.deadline, now, this.#options.trustedFromMs);
-    this.#runDeadlines.get(runId)?.();
-    const ring = () => {
-      this.cancel({ runId, requestedBy: 'runtime', reason: 'timeout' }).catch((error: unknown) => {
-        this.#options.log(`run ${runId}: its timeout could not be recorded: ${describeError(error)}`);
-        const again = this.#clock.observe().uptimeMs + limits.redeliveryMs;
-        this.#runDeadlines.set(runId, this.#alarm.set(again, ring));
-      });
-    };
-    this.#runDeadlines.set(runId, this.#alarm.set(now.uptimeMs + leftMs, ring));
   }
 
   /** Throws `invalid` for arguments of the wrong form, `unavailable` once this runtime ends. */
@@ -200,6 +195,14 @@ export class Runtime {
     checkArguments({ packageName, workflowId, idempotencyKey, requestedBy });
     this.#refuseWhileClosing();
     return this.#store.submit(operation(start, { projectId: localProjectId, ...request }));
+  }
+
+  /** A new run of the same workflow, as it is installed now, which names the run that it retries. */
+  async retry(request: RetryRequest): Promise<RetryOutcome> {
+    const { runId, idempotencyKey, requestedBy } = request;
+    checkArguments({ runId, idempotencyKey, requestedBy });
+    this.#refuseWhileClosing();
+    return this.#store.submit(operation(retry, { projectId: localProjectId, ...request }));
   }
 
   /** `plan` comes from outside: throws `invalid` with every mistake before anything is read. */
@@ -226,19 +229,17 @@ export class Runtime {
 
   /**
    * Records the intent; by the time this resolves, starts that no command had taken are taken back and the others are
-   * told to stop. A runtime that does not drive first takes over what may still run of this run.
+   * told to stop. A runtime that does not drive first takes over what may still run of this run; one that does looks
+   * once more at what it could not decide.
    */
-  async cancel(input: {
-    readonly runId: string;
-    readonly requestedBy: string;
-    readonly reason?: 'user' | 'timeout';
-  }): Promise<CancelOutcome> {
-    const { runId, requestedBy, reason = 'user' } = input;
+  async cancel(input: { readonly runId: string; readonly requestedBy: string }): Promise<CancelOutcome> {
+    const { runId, requestedBy } = input;
     checkArguments({ runId, requestedBy });
-    if (!this.#options.drives) {
-      await recoverRun({ ...this.#options, attempts: this.attempts }, runId);
+    if (!this.#options.drives || this.attempts.undecidedRuns().has(runId)) {
+      await this.#takeOver.recover(runId);
     }
-    return this.#store.submit(operation(cancel, { runId, reason, requestedBy }));
+    this.attempts.noteCancel(runId);
+    return this.#store.submit(operation(cancel, { runId, reason: 'user', requestedBy }));
   }
 
   /** Takes a run back that was set aside, if it is sound now, and carries it on. Throws `damaged` if it is not. */
@@ -252,8 +253,7 @@ export class Runtime {
     }
     const outcome = await this.#store.submit(operation(clearSetAside, { runId }));
     if (this.#options.drives && outcome.kind === 'cleared') {
-      await recoverRun({ ...this.#options, attempts: this.attempts }, runId);
-      await this.#holdToDeadline(runId);
+      await this.#takeOver.recover(runId);
     }
     return outcome;
   }
@@ -275,34 +275,12 @@ export class Runtime {
     return { outcomes, next: page.next };
   }
 
-  /** The events of a run after a sequence number, and those to come, until it has ended. */
-  async *follow(runId: string, after = 0): AsyncGenerator<RunEvent, void> {
-    checkArguments({ runId, after });
-    let last = after;
-    for (;;) {
-      // Asked for before reading, so that a commit in between is not missed.
-      const committed = this.#nextCommit();
-      const page = await this.#store.read(read('events', { runId, after: last, limit: limits.pageMax }));
-      for (const event of page) {
-        yield event;
-        last = event.sequence;
-      }
-      if (page.length === limits.pageMax) {
-        continue;
-      }
-      const rows = await this.#store.read(read('run', { runId }));
-      if (rows === null) {
-        throw new EdgeError('not-found', `run ${runId} is unknown`, { hint: 'see `runs list`' });
-      }
-      const isAside = (await this.#store.read(read('setAside', { runId }))) !== null;
-      if (isAside || (isTerminalRun(rows.run.status) && rows.run.eventSequence === last)) {
-        return;
-      }
-      if (this.#state === 'closed') {
-        return;
-      }
-      await committed;
-    }
+  /**
+   * The events of a run after a sequence number, and those to come, until it has ended. `return` ends it at once, also
+   * while an event is waited for.
+   */
+  follow(runId: string, after = 0): AsyncIterableIterator<RunEvent, void> {
+    return this.#followers.follow({ runId, after });
   }
 
   #nextCommit(): Promise<void> {
@@ -312,7 +290,7 @@ export class Runtime {
 
   /**
    * Resolves when no run can progress any more: nothing runs, is ready, due or waits for a retry. Runs that were set
-   * aside, and those with an attempt that cannot be decided, are not waited for.
+   * aside, and attempts that cannot be decided, are not waited for.
    */
   async idle(): Promise<void> {
     for (;;) {
@@ -329,8 +307,7 @@ export class Runtime {
     do {
       const page: RunPage = await this.#store.read(read('runningRuns', { limit: limits.pageMax, after }));
       for (const runId of page.runIds) {
-        const rows = await this.#store.read(read('run', { runId }));
-        if (![...(rows?.attempts.keys() ?? [])].some((attemptId) => this.attempts.isUndecided(attemptId))) {
+        if (!this.attempts.undecidedRuns().has(runId) || (await this.#hasReadyStep(runId))) {
           return true;
         }
       }
@@ -339,35 +316,50 @@ export class Runtime {
     return false;
   }
 
+  async #hasReadyStep(runId: string): Promise<boolean> {
+    const rows = await this.#store.read(read('run', { runId }));
+    return [...(rows?.steps.values() ?? [])].some(({ status }) => status === 'ready');
+  }
+
   /**
    * Ends the runtime: `detach` leaves commands running for the next process to take over; `stop` records the stop of
    * each, stops it, and waits for its end. Durable state last.
    */
-  close(onStop: 'stop' | 'detach'): Promise<void> {
+  close(onStop: OnStop): Promise<void> {
     this.#closed ??= this.#close(onStop);
     return this.#closed;
   }
 
-  async #close(onStop: 'stop' | 'detach'): Promise<void> {
+  async #close(onStop: OnStop): Promise<void> {
     this.#state = 'closing';
     this.#cancelQuiet?.();
-    this.attempts.pause();
-    for (const cancelDeadline of this.#runDeadlines.values()) {
-      cancelDeadline();
-    }
+    this.#takeOver.close();
+    this.#starts.close();
+    this.#deadlines.close();
     if (onStop === 'stop') {
       await this.#stopAttempts();
     }
     const left = onStop === 'stop' ? this.attempts.count : 0;
     this.attempts.close();
-    this.#options.tidy();
+    this.#deliveries.close();
+    this.#tidy();
     await this.#store.close();
     this.#state = 'closed';
+    this.#followers.end();
     this.#committed?.resolve();
     if (left > 0) {
       throw new EdgeError('unavailable', `${left} attempts did not end, or their end could not be recorded, in time`, {
         hint: 'look at `doctor`; what is known of them is kept for the next start',
       });
+    }
+  }
+
+  /** What cannot be taken away is in nobody's way. */
+  #tidy(): void {
+    try {
+      this.#options.tidy();
+    } catch (error) {
+      this.#options.log(`the run directory could not be tidied up: ${describeError(error)}`);
     }
   }
 
@@ -380,7 +372,10 @@ export class Runtime {
     void isLate.promise.then(() => {
       isOver = true;
     });
-    this.attempts.requestShutdown();
+    this.#isStopping = true;
+    for (const attemptId of this.attempts.ids()) {
+      this.attempts.requestStop(attemptId, 'shutdown');
+    }
     while (this.attempts.count > 0 && !isOver) {
       await Promise.race([this.#nextCommit(), isLate.promise]);
     }

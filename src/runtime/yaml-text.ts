@@ -12,6 +12,11 @@ type Yaml = typeof import('./yaml-library.ts').yamlLibrary;
 export async function parseYamlText(text: string): Promise<ParsedText> {
   const { yamlLibrary: yaml } = await import('./yaml-library.ts');
   const places = createTextPlaces();
+  if (!hasFewNodes(yaml, text)) {
+    const rule = `is too large for YAML: ${limits.yamlNodesMax} keys and values are allowed; write it as qinglong.json`;
+    places.fail([], null, rule);
+    return places.finish(null);
+  }
   const lineCounter = new yaml.LineCounter();
   let document: Document.Parsed;
   try {
@@ -39,6 +44,22 @@ export async function parseYamlText(text: string): Promise<ParsedText> {
   }
   const reader = createReader(yaml, { places, lineAt });
   return places.finish(document.errors.length > 0 ? null : reader(document.contents));
+}
+
+// First characters of the lexer's tokens that become nodes, or stand where a node is left out: scalars of every style,
+// collections, aliases, entries of lists and maps.
+const nodeMarks = '\x1f"\'[{*-:?';
+
+/** Counts before anything is built: a text of 1 MiB can hold half a million nodes, 700 MB in memory. */
+function hasFewNodes(yaml: Yaml, text: string): boolean {
+  let nodes = 0;
+  for (const token of new yaml.Lexer().lex(text)) {
+    nodes += nodeMarks.includes(token[0]!) ? 1 : 0;
+    if (nodes > limits.yamlNodesMax) {
+      return false;
+    }
+  }
+  return true;
 }
 
 function createReader(

@@ -3,9 +3,13 @@ import { mkdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:
 import { join } from 'node:path';
 import t from 'tap';
 import { sha256 } from '../../src/core/hash.ts';
-import { createChunkBuffer, hashPackageFiles, readPackageFile } from '../../src/runtime/package-bytes.ts';
+import { createChunkBuffer, readPackageFile } from '../../src/runtime/package-bytes.ts';
 
 const scanned = { path: 'file', size: 5, mode: 0o600 };
+
+function hashFile(directory: string, file = scanned) {
+  return readPackageFile(directory, file, { buffer: createChunkBuffer() });
+}
 
 t.test('a file is read to its end in chunks, and hashed on the way', async (t) => {
   const bytes = Buffer.alloc(200_000, 'abc');
@@ -23,8 +27,8 @@ t.test('a file is read to its end in chunks, and hashed on the way', async (t) =
 
 t.test('an empty file has the digest of nothing', async (t) => {
   const directory = t.testdir({ file: '' });
-  const [read] = await hashPackageFiles(directory, [{ ...scanned, size: 0 }]);
-  t.equal(read!.sha256, sha256(''));
+  const read = await hashFile(directory, { ...scanned, size: 0 });
+  t.equal(read.sha256, sha256(''));
 });
 
 t.test('whatever took the place of a scanned file is refused, and never followed or waited for', async (t) => {
@@ -44,15 +48,15 @@ t.test('whatever took the place of a scanned file is refused, and never followed
     rmSync(join(directory, 'file'));
     put(join(directory, 'file'));
     const refused = { code: 'invalid', mistakes: [{ file: 'file', path: '' }] };
-    await t.rejects(hashPackageFiles(directory, [scanned]), refused, name);
+    await t.rejects(hashFile(directory), refused, name);
     rmSync(join(directory, 'file'), { recursive: true, force: true });
   }
 });
 
 t.test('other bytes of the same length have another digest: the caller compares', async (t) => {
   const directory = t.testdir({ file: '12345', other: '54321' });
-  const [before] = await hashPackageFiles(directory, [scanned]);
+  const before = await hashFile(directory);
   renameSync(join(directory, 'other'), join(directory, 'file'));
-  const [after] = await hashPackageFiles(directory, [scanned]);
-  t.not(after!.sha256, before!.sha256);
+  const after = await hashFile(directory);
+  t.not(after.sha256, before.sha256);
 });

@@ -10,13 +10,16 @@ import {
   renameSync,
   rmSync,
   statSync,
+  symlinkSync,
   watch,
   writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
-import { copyPackage, removePackage, sweepPackages, verifyPackageFiles } from '../../src/runtime/package-copy.ts';
-import { checkPackage } from '../../src/runtime/package-source.ts';
+import { copyPackage } from '../../src/runtime/package-copy.ts';
+import { lookAtPackage } from '../../src/runtime/package-look.ts';
+import { type CheckedPackage, checkPackage } from '../../src/runtime/package-source.ts';
+import { removePackage, sweepPackages } from '../../src/runtime/package-sweep.ts';
 import { goodFiles, writePackage } from './package-fixtures.ts';
 
 /** A package and an empty data directory beside it. */
@@ -28,9 +31,17 @@ async function scene(directory: string) {
   return { source, packagesDirectory, checked, target: join(packagesDirectory, checked.lockDigest) };
 }
 
+/** `path: rule` of every digested file that is not what it was, and the names of what was added. */
+async function look(target: string, { files }: CheckedPackage) {
+  const { differences, added } = await lookAtPackage(target, files);
+  return { differences: differences.map(({ file, rule }) => `${file}: ${rule}`), added };
+}
+
+const sound = { differences: [], added: [] };
+
 t.test('a copy has the bytes of the package under its lock digest, for its owner alone', async (t) => {
   const { packagesDirectory, checked, target } = await scene(t.testdir());
-  t.strictSame(await copyPackage({ checked, packagesDirectory }), { outcome: 'created', directory: target });
+  t.match(await copyPackage({ checked, packagesDirectory }), { outcome: 'created', directory: target, mended: [] });
   for (const [path, content] of Object.entries(goodFiles)) {
     t.equal(readFileSync(join(target, path), 'utf8'), content);
   }
@@ -41,7 +52,7 @@ t.test('a copy has the bytes of the package under its lock digest, for its owner
   t.equal(mode(`${checked.lockDigest}/scripts/probe.sh`), 0o700);
   t.equal(mode(`${checked.lockDigest}/qinglong.yaml`), 0o600);
   t.strictSame(readdirSync(packagesDirectory), [checked.lockDigest]);
-  t.strictSame(await verifyPackageFiles(target, checked.lockDigest), []);
+  t.strictSame(await look(target, checked), sound);
 });
 
 t.test('an installed copy is a package of its own, with the same lock digest', async (t) => {
@@ -98,28 +109,92 @@ t.test('a file that is changed between check and copy is refused, and nothing is
   }
 });
 
-t.test('an installed copy that was altered is damaged, and is not repaired silently', async (t) => {
-  const alter: Readonly<Record<string, (target: string) => void>> = {
-    'another byte': (target) => writeFileSync(join(target, 'scripts/rotate.sh'), 'echo rotateD\n'),
-    'a file more': (target) => writeFileSync(join(target, 'scripts/extra.sh'), ''),
-    'a file less': (target) => rmSync(join(target, 'scripts/rotate.sh')),
-    'another name': (target) => renameSync(join(target, 'scripts/rotate.sh'), join(target, 'scripts/r.sh')),
-    'another mode': (target) => chmodSync(join(target, 'scripts/probe.sh'), 0o600),
-    'a .git': (target) => writePackage(target, { '.git/HEAD': 'x' }),
-  };
-  for (const [name, apply] of Object.entries(alter)) {
+const alterations: Readonly<Record<string, { readonly apply: (target: string) => void; readonly told: RegExp }>> = {
+  'another byte': {
+    apply: (target) => writeFileSync(join(target, 'scripts/rotate.sh'), 'echo rotateD\n'),
+    told: /^scripts\/rotate\.sh: has other bytes$/,
+  },
+  'more bytes': {
+    apply: (target) => appendFileSync(join(target, 'scripts/rotate.sh'), '#'),
+    told: /^scripts\/rotate\.sh: has 14 bytes, not 13$/,
+  },
+  'a file less': {
+    apply: (target) => rmSync(join(target, 'scripts/rotate.sh')),
+    told: /^scripts\/rotate\.sh: is missing$/,
+  },
+  'no more executable': {
+    apply: (target) => chmodSync(join(target, 'scripts/probe.sh'), 0o600),
+    told: /^scripts\/probe\.sh: is not executable any more$/,
+  },
+  'executable now': {
+    apply: (target) => chmodSync(join(target, 'scripts/rotate.sh'), 0o755),
+    told: /^scripts\/rotate\.sh: is executable now$/,
+  },
+  'a link to the same bytes': {
+    apply: (target) => {
+      renameSync(join(target, 'scripts/rotate.sh'), join(target, '../moved'));
+      symlinkSync('../../moved', join(target, 'scripts/rotate.sh'));
+    },
+    told: /^scripts\/rotate\.sh: is no regular file any more$/,
+  },
+  'a directory': {
+    apply: (target) => {
+      rmSync(join(target, 'scripts/rotate.sh'));
+      mkdirSync(join(target, 'scripts/rotate.sh/deep'), { recursive: true });
+    },
+    told: /^scripts\/rotate\.sh: is no regular file any more$/,
+  },
+};
+
+t.test('a copy that was altered is told file by file, and the same package puts exactly that right', async (t) => {
+  for (const [name, { apply, told }] of Object.entries(alterations)) {
     const { packagesDirectory, checked, target } = await scene(t.testdir());
     await copyPackage({ checked, packagesDirectory });
+    const { ino } = statSync(join(target, 'qinglong.yaml'));
     apply(target);
-    t.equal((await verifyPackageFiles(target, checked.lockDigest)).length, 1, name);
-    await t.rejects(copyPackage({ checked, packagesDirectory }), { code: 'damaged' }, name);
-    t.ok(existsSync(target), name);
+    const { differences } = await look(target, checked);
+    t.equal(differences.length, 1, name);
+    t.match(differences[0], told, name);
+    const mended = await copyPackage({ checked, packagesDirectory });
+    t.match(mended, { outcome: 'mended', mended: [differences[0]!.split(':')[0]] }, name);
+    t.strictSame((await look(target, checked)).differences, [], name);
+    t.equal(statSync(join(target, 'qinglong.yaml')).ino, ino, 'what was sound is not touched');
+    t.equal((await copyPackage({ checked, packagesDirectory })).outcome, 'existing', name);
+    t.notOk(existsSync(`${target}.partial`), name);
   }
 });
 
-t.test('a copy that is missing is a mistake of its own', async (t) => {
+t.test('a copy of which everything is gone, or a file stands where a directory was, is put right', async (t) => {
   const { packagesDirectory, checked, target } = await scene(t.testdir());
-  t.match(await verifyPackageFiles(target, checked.lockDigest), [{ file: target, rule: 'is missing' }]);
+  await copyPackage({ checked, packagesDirectory });
+  rmSync(join(target, 'scripts'), { recursive: true });
+  writeFileSync(join(target, 'scripts'), 'no directory');
+  t.strictSame((await look(target, checked)).differences, [
+    'scripts/probe.sh: is missing',
+    'scripts/rotate.sh: is missing',
+  ]);
+  t.match(await copyPackage({ checked, packagesDirectory }), { outcome: 'mended' });
+  for (const name of readdirSync(target)) {
+    rmSync(join(target, name), { recursive: true });
+  }
+  t.match(await copyPackage({ checked, packagesDirectory }), { outcome: 'mended', mended: { length: 3 } });
+  t.strictSame(await look(target, checked), sound);
+});
+
+t.test('what was added to a copy is named, is no difference, and stays', async (t) => {
+  const { packagesDirectory, checked, target } = await scene(t.testdir());
+  await copyPackage({ checked, packagesDirectory });
+  writePackage(target, { 'scripts/__pycache__/x.pyc': 'x', '.git/HEAD': 'x' });
+  symlinkSync('/etc/passwd', join(target, 'link'));
+  const added = ['.git/HEAD', 'link', 'scripts/__pycache__/x.pyc'];
+  t.strictSame(await look(target, checked), { differences: [], added });
+  t.equal((await copyPackage({ checked, packagesDirectory })).outcome, 'existing');
+  t.strictSame((await look(target, checked)).added, added);
+});
+
+t.test('a copy that is missing is told as one', async (t) => {
+  const { packagesDirectory, checked, target } = await scene(t.testdir());
+  t.strictSame((await look(target, checked)).differences, [`${target}: is missing: none of its files is there`]);
   await copyPackage({ checked, packagesDirectory });
   await removePackage(packagesDirectory, checked.lockDigest);
   t.strictSame(readdirSync(packagesDirectory), []);
@@ -131,7 +206,7 @@ t.test('a .partial that was left is no hindrance, whatever is in it', async (t) 
   writePackage(`${target}.partial`, { 'scripts/probe.sh': 'half', 'x/y': 'z' });
   t.equal((await copyPackage({ checked, packagesDirectory })).outcome, 'created');
   t.strictSame(readdirSync(packagesDirectory), [checked.lockDigest]);
-  t.strictSame(await verifyPackageFiles(target, checked.lockDigest), []);
+  t.strictSame(await look(target, checked), sound);
 });
 
 t.test('a sweep removes copies that nothing refers to and every .partial, and nothing else', async (t) => {
@@ -168,7 +243,8 @@ t.test('a packages directory inside of the package is refused, unless it is the 
 t.test('a packages directory that cannot be made is unavailable, with the reason', async (t) => {
   const { source, checked } = await scene(t.testdir());
   const packagesDirectory = join(source, '../source/qinglong.yaml/packages');
-  await t.rejects(copyPackage({ checked: { ...checked, directory: join(source, 'x') }, packagesDirectory }), {
+  const elsewhere = { ...checked, contents: { ...checked.contents, path: join(source, 'x') } };
+  await t.rejects(copyPackage({ checked: elsewhere, packagesDirectory }), {
     code: 'unavailable',
     message: /ENOTDIR/,
   });
@@ -222,7 +298,7 @@ t.test('a kill at any point leaves a .partial or a complete copy, and the next c
       t.ok(name === `${checked.lockDigest}.partial` || name === checked.lockDigest, name);
     }
     if (existsSync(target)) {
-      t.strictSame(await verifyPackageFiles(target, checked.lockDigest), [], 'what has the name is complete');
+      t.strictSame(await look(target, checked), sound, 'what has the name is complete');
     }
     await sweepPackages(packagesDirectory, new Set());
     t.strictSame(readdirSync(packagesDirectory), []);

@@ -110,15 +110,31 @@ t.test('aliases that unfold without end or beyond the bound are refused, quickly
 
 t.test('nesting is bounded, also where the parser itself would go to the end of its stack', async (t) => {
   t.match(await rulesOf(`a: ${'['.repeat(40)}${']'.repeat(40)}`), [/nested too deeply: 32 levels/]);
-  t.match(await rulesOf('['.repeat(200_000)), [/nested too deeply|is no YAML/]);
+  t.match(await rulesOf('['.repeat(30_000)), [/nested too deeply|is no YAML/]);
+  t.match(await rulesOf('['.repeat(200_000)), [/too large for YAML/]);
 });
 
 t.test('many keys in one map are read in linear time', async (t) => {
   const { value, isReadable } = await parseYamlText(
-    Array.from({ length: 40_000 }, (_, index) => `k${index}: 1`).join('\n'),
+    Array.from({ length: 13_000 }, (_, index) => `k${index}: 1`).join('\n'),
   );
   t.ok(isReadable);
-  t.equal(Object.keys(value as object).length, 40_000);
+  t.equal(Object.keys(value as object).length, 13_000);
+});
+
+t.test('a text with too many keys and values is refused before the library makes anything of it', async (t) => {
+  const texts = {
+    'one key again and again': 'a: 1234\n'.repeat(90_000),
+    'one list': `a: [${'a,'.repeat(500_000)}a]`,
+    'entries without a value': '-\n'.repeat(500_000),
+    'keys without a value': '? \n'.repeat(300_000),
+    'quoted values': `a: ['${"','".repeat(200_000)}']`,
+    aliases: `a: &a 1\nb: [${'*a,'.repeat(300_000)}*a]`,
+  };
+  for (const [name, text] of Object.entries(texts)) {
+    const rule = 'is too large for YAML: 40000 keys and values are allowed; write it as qinglong.json';
+    t.strictSame(await rulesOf(text), [`null: ${rule}`], name);
+  }
 });
 
 t.test('an empty text is an empty value', async (t) => {
