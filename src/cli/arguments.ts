@@ -155,20 +155,27 @@ function findCommand(words: readonly string[], table: readonly Command[]): Found
   return { command, rest: [], mistakes: [mistake(first, rule)] };
 }
 
+/** Whoever mistypes such a command may have put the secret anywhere. */
+function takesSecret(command: Command | null): boolean {
+  return command?.parameters.some(({ isSecret }) => isSecret === true) ?? false;
+}
+
 function inputMistakes(command: Command, input: Input): readonly Mistake[] {
   const { words, parameters, requiredOptions = [], check } = command;
   const { arguments: given, options } = input;
+  const isSecret = takesSecret(command);
   const broken = parameters.flatMap(({ name, isRequired, rule }, index) => {
     const text = given[index];
     if (text === undefined) {
       return isRequired ? [mistake(name, 'is missing')] : [];
     }
     const broke = rule(text);
-    return broke === null ? [] : [mistake(name, `${broke}, but is ${quoteInput(text)}`)];
+    return broke === null ? [] : [mistake(name, isSecret ? broke : `${broke}, but is ${quoteInput(text)}`)];
   });
   const surplus = given
     .slice(parameters.length)
-    .map((text) => mistake(quoteInput(text), `is one argument too many for \`${words.join(' ')}\``));
+    .map((text, index) => (isSecret ? `argument ${parameters.length + index + 1}` : quoteInput(text)))
+    .map((name) => mistake(name, `is one argument too many for \`${words.join(' ')}\``));
   const missing = requiredOptions
     .filter((name) => !Object.hasOwn(options, name))
     .map((name) => mistake(`--${name}`, `is missing: ${optionForm(name)}`));
@@ -185,7 +192,11 @@ function readOptions(
   for (const { name, form, text } of given) {
     const rule = isOptionName(name) ? misuseOf(name, { command, isTwice: Object.hasOwn(values, name) }) : null;
     if (!isOptionName(name)) {
-      mistakes.push(mistake(cutInput(form), `is no option${didYouMeanOption(name, command)}`));
+      mistakes.push(
+        takesSecret(command)
+          ? mistake('what begins with -', 'is no option; a value like that is given behind --, or on standard input')
+          : mistake(cutInput(form), `is no option${didYouMeanOption(name, command)}`),
+      );
     } else if (rule !== null) {
       mistakes.push(mistake(`--${name}`, rule));
     } else {

@@ -1,6 +1,7 @@
 // What a command is: its words, what it takes, and the function behind it. The table of all of them is commands.ts.
 import type { Mistake } from '../core/errors.ts';
 import type { Alarm, Clock } from '../core/ports.ts';
+import type { GivenSettings } from '../runtime/settings.ts';
 import type { OptionName, OptionValues, TextRule } from './options.ts';
 import type { Output } from './output.ts';
 import type { Storage } from './storage.ts';
@@ -10,6 +11,8 @@ export type Parameter = {
   readonly name: string;
   readonly isRequired: boolean;
   readonly rule: TextRule;
+  /** Whether no message may repeat what was typed for this command. */
+  readonly isSecret?: boolean;
 };
 
 export type Command = {
@@ -43,6 +46,9 @@ export type Context = {
   readonly runDirectory: string | null;
   readonly profile: 'edge' | 'standalone' | null;
   readonly durability: string | null;
+  /** The settings that were given as options. */
+  readonly givenSettings: GivenSettings;
+  readonly environment: (name: string) => string | null;
   /** How this program is called again for the same directory: in what a command says to do next. */
   readonly self: string;
   /**

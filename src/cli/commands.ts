@@ -2,8 +2,10 @@
 // all read this table.
 import type { Mistake } from '../core/errors.ts';
 import { isIdentifier, isPackageName, isResourceId } from '../core/ids.ts';
+import { settingNameRule } from '../core/manifest-rules.ts';
 import type { Command, Parameter } from './command.ts';
-import type { TextRule } from './options.ts';
+import { checkLogsInput } from './log-input.ts';
+import { settingOptions, type TextRule } from './options.ts';
 
 const anyText: TextRule = (text) => (text === '' ? 'must not be empty' : null);
 const packageRule: TextRule = (text) =>
@@ -15,11 +17,15 @@ const workflowRule: TextRule = (text) => {
     : 'must be PACKAGE/WORKFLOW (see `workflow list`)';
 };
 const runRule: TextRule = (text) => (isIdentifier(text) ? null : 'must be the id of a run, or how one begins');
+const keyRule: TextRule = (text) => (isIdentifier(text) ? null : 'must be the id of a key (see `publisher list`)');
 const stepRule: TextRule = (text) => (isResourceId(text) ? null : 'must be the key of a step (see `runs show`)');
 
 const directory: Parameter = { name: 'DIR', isRequired: true, rule: anyText };
+const keyFile: Parameter = { name: 'KEYFILE', isRequired: true, rule: anyText };
 const packageName: Parameter = { name: 'NAME', isRequired: true, rule: packageRule };
 const workflow: Parameter = { name: 'PKG/WF', isRequired: true, rule: workflowRule };
+const settingPackage: Parameter = { ...packageName, name: 'PKG' };
+const setting: Parameter = { name: 'NAME', isRequired: true, rule: settingNameRule };
 const run: Parameter = { name: 'ID', isRequired: true, rule: runRule };
 
 function needs(option: string, argument: string): Mistake {
@@ -30,14 +36,14 @@ export const commands: readonly Command[] = [
   {
     words: ['run'],
     parameters: [directory],
-    options: ['workflow', 'key'],
-    summary: 'install the package in DIR if it changed, start its workflow, and follow it to the end',
+    options: ['workflow', 'key', ...settingOptions],
+    summary: 'install the package in DIR (or a .tar.gz) if it changed, start its workflow, and follow it to the end',
     load: async () => (await import('./run-command.ts')).runCommand,
   },
   {
     words: ['serve'],
     parameters: [],
-    options: ['until-idle', 'verbose'],
+    options: ['until-idle', 'verbose', ...settingOptions],
     summary: 'hold the data directory and carry its runs on, until stopped',
     load: async () => (await import('./serve-command.ts')).serveCommand,
   },
@@ -45,14 +51,14 @@ export const commands: readonly Command[] = [
     words: ['package', 'check'],
     parameters: [directory],
     options: [],
-    summary: 'check the package in DIR and tell every mistake; nothing is written',
+    summary: 'check the package in DIR (or a .tar.gz) and tell every mistake; nothing is written',
     load: async () => (await import('./package-commands.ts')).checkCommand,
   },
   {
     words: ['package', 'install'],
     parameters: [directory],
     options: [],
-    summary: 'check the package in DIR, copy it, and make its workflows startable',
+    summary: 'check the package in DIR (or a .tar.gz), copy it, and make its workflows startable',
     load: async () => (await import('./package-commands.ts')).installCommand,
   },
   {
@@ -97,6 +103,63 @@ export const commands: readonly Command[] = [
     requiredOptions: ['reason'],
     summary: 'forbid exactly these bytes of a package for good, and cancel what runs of it',
     load: async () => (await import('./package-commands.ts')).quarantineCommand,
+  },
+  {
+    words: ['package', 'verify'],
+    parameters: [packageName],
+    options: [],
+    summary: 'read the installed files again, name every one that was altered, and tell who signed them',
+    load: async () => (await import('./package-verify.ts')).verifyCommand,
+  },
+  {
+    words: ['package', 'sign'],
+    parameters: [directory, keyFile],
+    options: [],
+    summary: 'sign the package in DIR with an Ed25519 private key in PEM: writes qinglong.sig, or beside an archive',
+    load: async () => (await import('./package-sign.ts')).signCommand,
+  },
+  {
+    words: ['publisher', 'add'],
+    parameters: [keyFile],
+    options: [],
+    summary: 'trust the packages that a key signs: an Ed25519 public key as PEM, base64 or hex digits (- reads it)',
+    load: async () => (await import('./publisher-commands.ts')).addCommand,
+  },
+  {
+    words: ['publisher', 'list'],
+    parameters: [],
+    options: [],
+    summary: 'list the keys that are trusted, or were revoked',
+    load: async () => (await import('./publisher-commands.ts')).listCommand,
+  },
+  {
+    words: ['publisher', 'revoke'],
+    parameters: [{ name: 'KEY', isRequired: true, rule: keyRule }],
+    options: ['reason'],
+    requiredOptions: ['reason'],
+    summary: 'trust a key no more, for good: nothing that it signed starts, and what runs of it is cancelled',
+    load: async () => (await import('./publisher-commands.ts')).revokeCommand,
+  },
+  {
+    words: ['settings', 'set'],
+    parameters: [settingPackage, setting, { name: 'VALUE', isRequired: true, rule: () => null, isSecret: true }],
+    options: [],
+    summary: 'set what this device gives to a package (- reads it from standard input, less its one final newline)',
+    load: async () => (await import('./settings-change.ts')).setCommand,
+  },
+  {
+    words: ['settings', 'unset'],
+    parameters: [settingPackage, setting],
+    options: [],
+    summary: 'remove what was set, which upgrading and uninstalling the package leave',
+    load: async () => (await import('./settings-change.ts')).unsetCommand,
+  },
+  {
+    words: ['settings', 'list'],
+    parameters: [settingPackage],
+    options: ['values'],
+    summary: 'list what a package asks of this device: set, left to its default, missing, or not asked for',
+    load: async () => (await import('./settings-list.ts')).listCommand,
   },
   {
     words: ['workflow', 'list'],
@@ -157,10 +220,9 @@ export const commands: readonly Command[] = [
   {
     words: ['runs', 'logs'],
     parameters: [run, { name: 'STEP', isRequired: false, rule: stepRule }],
-    options: ['attempt', 'tail', 'raw'],
-    check: ({ arguments: [, step], options }) =>
-      options.attempt !== undefined && step === undefined ? [needs('--attempt', 'STEP')] : [],
-    summary: 'print what the commands of a run wrote',
+    options: ['attempt', 'tail', 'all', 'offset', 'bytes', 'follow', 'raw'],
+    check: checkLogsInput,
+    summary: 'print what the commands of a run wrote, or write',
     load: async () => (await import('./runs-logs.ts')).logsCommand,
   },
   {
@@ -169,6 +231,27 @@ export const commands: readonly Command[] = [
     options: [],
     summary: 'cancel a run: nothing more of it starts, and what runs is stopped',
     load: async () => (await import('./runs-cancel.ts')).cancelCommand,
+  },
+  {
+    words: ['runs', 'retry'],
+    parameters: [run],
+    options: ['key', 'wait'],
+    summary: 'start a run anew that has ended: of the same workflow, as it is installed now',
+    load: async () => (await import('./runs-retry.ts')).retryCommand,
+  },
+  {
+    words: ['status'],
+    parameters: [],
+    options: [],
+    summary: 'show who holds the data directory, what runs, and what waits for what',
+    load: async () => (await import('./status-command.ts')).statusCommand,
+  },
+  {
+    words: ['stop'],
+    parameters: [],
+    options: ['on-stop'],
+    summary: 'end the daemon of the data directory, and wait until it has ended',
+    load: async () => (await import('./stop-command.ts')).stopCommand,
   },
   {
     words: ['verify'],

@@ -4,6 +4,7 @@
 import type { CheckState } from './check.ts';
 import { formatTable } from './columns.ts';
 import type { Context } from './command.ts';
+import { checkLauncher } from './doctor-attempts.ts';
 import { checkData } from './doctor-data.ts';
 import { checkMachine } from './doctor-machine.ts';
 import { exitCodes } from './failure.ts';
@@ -14,7 +15,7 @@ const unavailable = 4;
 
 export async function doctorCommand(context: Context): Promise<number> {
   const { output } = context;
-  const checks = [...checkMachine(context), ...(await checkData(context))];
+  const checks = [...checkMachine(context), ...(await checkLauncher(context)), ...(await checkData(context))];
   if (output.isJson) {
     const documents = checks.map(({ name, state, text, facts }) => ({ name, state, text, facts }));
     output.printJson({ schema: 'qinglong/doctor-report@v1', checks: documents });

@@ -2,11 +2,17 @@
 import { existsSync, statfsSync } from 'node:fs';
 import { isEdgeError } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
+import { didYouMean } from '../core/nearest.ts';
 import { read } from '../protocol/reads.ts';
+import { settingNames } from '../runtime/settings.ts';
 import type { Check } from './check.ts';
 import type { Context } from './command.ts';
+import { checkAttempts } from './doctor-attempts.ts';
+import { checkPackages } from './doctor-packages.ts';
 import { exitCodes, failureOf } from './failure.ts';
 import { isMemoryBacked, isOnNetwork, type Mount, mountOf } from './mounts.ts';
+import { cutInput } from './plain-text.ts';
+import { runDirectoryFor } from './session.ts';
 import type { Reader } from './storage.ts';
 import { formatBytes, formatCount, formatElapsed, formatTime } from './times.ts';
 
@@ -43,13 +49,37 @@ export async function checkData(context: Context): Promise<readonly Check[]> {
   try {
     const reader = await context.storage.openReader({ data });
     try {
-      return [...onStorage, ...checkDatabase(reader), checkSetAside(reader), await checkHolder(context)];
+      const holder = await checkHolder(context);
+      const runDirectory = runDirectoryFor(context, reader.holder);
+      const attempts = await checkAttempts(context, runDirectory);
+      return [
+        ...onStorage,
+        await checkConfig(context),
+        ...checkDatabase(reader),
+        checkSetAside(reader),
+        await checkPackages(context, reader),
+        ...attempts,
+        holder,
+      ];
     } finally {
       reader.close();
     }
   } catch (error) {
     return [...onStorage, checkUnreadable(error), await checkHolder(context)];
   }
+}
+
+/** What a person may have mistyped: keys that mean nothing to this program are kept, and do nothing. */
+async function checkConfig({ storage, data }: Context): Promise<Check> {
+  const name = 'config.json';
+  const known: readonly string[] = ['profile', 'durability', ...settingNames];
+  const { values = {} } = (await storage.readConfig(data)) ?? {};
+  const unknown = Object.keys(values).filter((key) => !known.includes(key));
+  if (unknown.length === 0) {
+    return { name, state: 'ok', text: 'every key in it is known', facts: { unknown } };
+  }
+  const told = unknown.map((key) => `${cutInput(key)} is no setting${didYouMean(key, known)}`);
+  return { name, state: 'warning', text: told.join('; '), facts: { unknown } };
 }
 
 function checkFileSystem(data: string, mount: Mount | null): Check {

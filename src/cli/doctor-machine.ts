@@ -1,16 +1,18 @@
 // What `doctor` says of the machine: Node.js, SQLite, clock and zone, the run directory.
+import { existsSync } from 'node:fs';
 import { buildInfo } from '../runtime/build-info.generated.ts';
 import { environmentVariable } from '../runtime/ports.ts';
 import { runDirectoryOf } from '../runtime/run-directory.ts';
 import type { Check } from './check.ts';
 import type { Context } from './command.ts';
 import { isMemoryBacked, mountOf } from './mounts.ts';
+import { cutInput } from './plain-text.ts';
 import { formatOffset, formatTime } from './times.ts';
 
 const nodeMajorMin = 24;
 
 export function checkMachine(context: Context): readonly Check[] {
-  return [checkNode(), checkSqlite(), checkClock(context), checkZone(context), checkRunDirectory(context)];
+  return [checkNode(), checkSqlite(), checkProc(), checkClock(context), checkZone(context), checkRunDirectory(context)];
 }
 
 function checkNode(): Check {
@@ -57,6 +59,13 @@ function readCompileFacts(): CompileFacts {
   }
 }
 
+/** Without it processes cannot be told apart, and nothing can be started. */
+function checkProc(): Check {
+  const isThere = existsSync('/proc/self/stat') && existsSync('/proc/sys/kernel/random/boot_id');
+  const text = isThere ? 'is there' : 'is not mounted: mount it, or no runs can be carried on';
+  return { name: '/proc', state: isThere ? 'ok' : 'bad', text, facts: { isThere } };
+}
+
 /** No clock is right that shows a time before this program was made. */
 function checkClock({ clock }: Context): Check {
   const { wallMs, bootId, uptimeMs } = clock.observe();
@@ -70,18 +79,29 @@ function checkClock({ clock }: Context): Check {
   };
 }
 
+const utcPattern = /^:?((Etc|posix|right)\/)*(UTC|GMT|UCT|Zulu|Universal|Greenwich)([+-]?0+)?$/i;
+
+/** Null where it has none that is known, and where this Node.js was built without zones. */
+function readZone(): string | null {
+  const { Intl: international } = globalThis as { readonly Intl?: typeof Intl };
+  const zone: string | undefined = international?.DateTimeFormat().resolvedOptions().timeZone;
+  return zone === undefined || zone === 'Etc/Unknown' ? null : zone;
+}
+
 function checkZone({ clock }: Context): Check {
   const { wallMs } = clock.observe();
-  const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+  const zone = readZone();
+  const offset = formatOffset(wallMs);
   const asked = environmentVariable('TZ');
-  // Node reads a POSIX zone such as `CET-1CEST` as UTC, without a word.
-  const isMisread = asked !== null && asked !== '' && zone === 'UTC' && !/^:?(Etc\/)?(UTC|GMT|UCT|Zulu)$/i.test(asked);
-  const misread = `; TZ is ${asked}, which Node.js reads as UTC: give a name such as Europe/Berlin`;
+  // Node reads a POSIX zone such as `CET-1CEST` as UTC, without a word; of what it does not know it has no name.
+  const isUtc = offset === '+00:00' && (zone === null || zone === 'UTC');
+  const isMisread = isUtc && asked !== null && asked !== '' && !utcPattern.test(asked);
+  const misread = `; TZ is ${cutInput(asked ?? '')}, which Node.js reads as UTC: give a name such as Europe/Berlin`;
   return {
     name: 'zone',
     state: isMisread ? 'warning' : 'ok',
-    text: `${zone}, UTC${formatOffset(wallMs)}${isMisread ? misread : ''}`,
-    facts: { zone, offset: formatOffset(wallMs), environment: asked },
+    text: `${zone ?? (isUtc ? 'UTC' : 'a zone without a name')}, UTC${offset}${isMisread ? misread : ''}`,
+    facts: { zone, offset, environment: asked },
   };
 }
 

@@ -3,6 +3,7 @@ import { assert } from '../core/errors.ts';
 import type { EventOf, RunEvent } from '../core/events.ts';
 import type { RunRows } from '../core/records.ts';
 import { neutralize } from './plain-text.ts';
+import { elapsedOf } from './step-state.ts';
 import type { Tone } from './terminal.ts';
 import { formatElapsed } from './times.ts';
 
@@ -61,8 +62,8 @@ function describeAttemptEnd(event: AttemptEnd, rows: RunRows): EventText {
   const status = event.type.slice('attempt.'.length).replaceAll('_', ' ');
   const { errorSummary, stepStatus, stepDue } = event.payload;
   const attempt = rows.attempts.get(event.attemptId ?? '');
-  const startedAtMs = attempt?.startedAtMs ?? null;
-  const took = startedAtMs === null ? '' : ` after ${formatElapsed(event.createdAtMs - startedAtMs)}`;
+  const elapsed = attempt === undefined ? null : elapsedOf(attempt, event.createdAtMs);
+  const took = elapsed === null ? '' : ` after ${elapsed}`;
   const why = errorSummary === null ? '' : `: ${errorSummary}`;
   const next =
     stepStatus === 'ready' ? `; again ${stepDue === null ? 'now' : `in ${formatElapsed(stepDue.lengthMs)}`}` : '';

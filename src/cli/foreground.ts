@@ -1,7 +1,10 @@
 // A command that stays in the foreground with a run: the directory held and its runs carried on, unless another process
 // does that; what the run's commands write; and the signals of whoever waits.
+import { errorTable } from '../core/errors.ts';
+import { settingFlag, settingNames } from '../runtime/settings.ts';
 import { type AttemptOutputs, createAttemptOutputs } from './attempt-outputs.ts';
 import type { Context } from './command.ts';
+import { exitCodes } from './failure.ts';
 import { catchInterrupts, type Interrupts } from './interrupts.ts';
 import { neutralize } from './plain-text.ts';
 import type { RunView } from './run-view.ts';
@@ -28,17 +31,34 @@ export async function inForeground(
     runDirectory: () => places.session?.runDirectory ?? null,
   });
   const note = (line: string) => (places.view ?? context.output).note(`qinglong-edge: ${neutralize(line)}`);
-  // Nobody reads on: the run is carried to its end all the same.
-  context.output.onUnread(() => {});
+  // Nobody reads on, or the disk that is written to is full: the run is carried to its end all the same.
+  context.output.onUnread(() => {
+    if (context.output.isLost()) {
+      context.output.note('what follows is not shown; the run is carried to its end all the same');
+    }
+  });
   const session = await openSession(context, { ...options, drives: true, onOutput: outputs.collect, log: note });
   places.session = session;
+  tellUnused(context, session);
   const showThrough = (view: RunView) => {
     places.view = view;
   };
   try {
-    return await work({ session, outputs, interrupts, showThrough });
+    const code = await work({ session, outputs, interrupts, showThrough });
+    await context.output.flush();
+    // What succeeded, but could not be told, is no success to whoever reads this.
+    return code === exitCodes.done && context.output.isLost() ? errorTable.unavailable.exitCode : code;
   } finally {
     await session.close();
     interrupts.stop();
+  }
+}
+
+/** A process that holds the directory has settings of its own. */
+function tellUnused({ output, givenSettings }: Context, { holder }: Session): void {
+  const unused = settingNames.filter((name) => givenSettings[name] !== undefined);
+  if (holder !== null && unused.length > 0) {
+    const flags = unused.map((name) => `--${settingFlag(name)}`).join(', ');
+    output.note(`${flags}: not used, the settings are those of process ${holder.pid} (${holder.command})`);
   }
 }

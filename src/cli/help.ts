@@ -1,6 +1,6 @@
 // Help, made from the tables of commands and options. Pure.
 import type { Command } from './command.ts';
-import { globalOptions, type OptionName, optionDefinition, optionForm } from './options.ts';
+import { globalOptions, type OptionName, optionDefinition, optionForm, settingOptions } from './options.ts';
 import { padToWidth } from './plain-text.ts';
 
 /** What help is asked about. */
@@ -58,24 +58,40 @@ function groupHelp({ word, commands }: Extract<HelpTopic, { kind: 'group' }>, na
 }
 
 function commandHelp(command: Command, name: string): readonly string[] {
-  const optional = command.options.filter((option) => !command.requiredOptions?.includes(option));
+  const settings = settingOptions.every((option) => command.options.includes(option)) ? settingOptions : [];
+  const own = command.options.filter((option) => !settings.includes(option));
+  const optional = own.filter((option) => !command.requiredOptions?.includes(option));
+  const forms = [
+    ...optional.map((option) => `[${optionForm(option)}]`),
+    ...(settings.length === 0 ? [] : ['[SETTING]...']),
+  ];
   return [
-    `usage: ${name} ${[commandForm(command), ...optional.map((option) => `[${optionForm(option)}]`)].join(' ')}`,
+    `usage: ${name} ${[commandForm(command), ...forms].join(' ')}`,
     '',
     `${command.summary[0]!.toUpperCase()}${command.summary.slice(1)}.`,
-    ...(command.options.length === 0 ? [] : ['', 'options:', ...optionLines(command.options)]),
+    ...(own.length === 0 ? [] : ['', 'options:', ...optionLines(own, { isFromEnvironment: false })]),
+    ...(settings.length === 0 ? [] : ['', ...settingsIntroduction, ...optionLines(settings)]),
     '',
     'options of every command:',
     ...optionLines(globalOptions),
   ];
 }
 
-function optionLines(names: readonly OptionName[]): readonly string[] {
+const settingsIntroduction = [
+  'settings: the option, else the environment variable, else the key in config.json of the data directory (its name',
+  'as in `"stopLimit": "20s"`), else the default:',
+];
+
+/** What a command takes for itself alone never comes from the environment, also where it has the name of a setting. */
+function optionLines(
+  names: readonly OptionName[],
+  { isFromEnvironment } = { isFromEnvironment: true },
+): readonly string[] {
   return alignPairs(
     names.map((name) => {
       const { help, environment, short } = optionDefinition(name);
       const form = short === undefined ? optionForm(name) : `${short}, ${optionForm(name)}`;
-      return [form, environment === undefined ? help : `${help} [${environment}]`];
+      return [form, environment === undefined || !isFromEnvironment ? help : `${help} [${environment}]`];
     }),
   );
 }

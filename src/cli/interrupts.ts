@@ -12,11 +12,12 @@ export type Interrupts = {
 };
 
 export function catchInterrupts(context: Pick<Context, 'onSignal'>): Interrupts {
+  // A terminal that went away asks for nothing.
   const pending: NodeJS.Signals[] = [];
   let act: ((signal: NodeJS.Signals) => void) | null = null;
   const stop = context.onSignal((signal) => {
     if (act === null) {
-      pending.push(signal);
+      pending.push(...(signal === 'SIGHUP' ? [] : [signal]));
     } else {
       act(signal);
     }

@@ -2,7 +2,9 @@
 // only when a command needs it.
 import './engine-settings.ts';
 import { realpathSync } from 'node:fs';
+import { isatty } from 'node:tty';
 import { isEdgeError } from '../core/errors.ts';
+import type { Clock } from '../core/ports.ts';
 import { describeError } from '../runtime/log.ts';
 import { environmentVariable, realAlarm, realClock } from '../runtime/ports.ts';
 import type { Durability } from '../store/sqlite/profile.ts';
@@ -40,6 +42,14 @@ const storage: Storage = {
       throw error;
     }
   },
+  async readConfig(data) {
+    return (await import('../store/sqlite/data-directory.ts')).readConfigFile(data);
+  },
+  async isHeld(data) {
+    const { findDataDirectory } = await import('../store/sqlite/data-directory.ts');
+    const { isHeld } = await import('../store/sqlite/holder-lock.ts');
+    return isHeld(findDataDirectory(data));
+  },
   async tryDurability({ data, durability }) {
     const { tryDurability } = await import('../store/sqlite/probe.ts');
     return tryDurability({ data: realpathSync(data), durability: durability as Durability });
@@ -53,7 +63,16 @@ process.on('uncaughtException', (error) => {
   process.exit(failure.exitCode);
 });
 
-const clock = realClock();
+// Only shows times and measures waiting: what needs to know the boot has a clock of its own, and says so.
+const clock = createClock();
+
+function createClock(): Clock {
+  try {
+    return realClock();
+  } catch {
+    return realClock('unknown');
+  }
+}
 
 runProgram({
   argv: process.argv.slice(2),
@@ -71,8 +90,15 @@ runProgram({
   stderr: process.stderr,
   exit: (code) => process.exit(code),
   onSignal(listener) {
-    const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
-    signals.forEach((signal) => void process.on(signal, listener));
-    return () => signals.forEach((signal) => void process.off(signal, listener));
+    const signals = ['SIGINT', 'SIGTERM', 'SIGQUIT', 'SIGHUP'] as const;
+    // Node.js forgets that nohup had SIGHUP ignored. What has no terminal cannot lose it.
+    const hasTerminal = [0, 1, 2].some((fd) => isatty(fd));
+    const hear = (signal: NodeJS.Signals) => {
+      if (signal !== 'SIGHUP' || hasTerminal) {
+        listener(signal);
+      }
+    };
+    signals.forEach((signal) => void process.on(signal, hear));
+    return () => signals.forEach((signal) => void process.off(signal, hear));
   },
 }).then((code) => process.exit(code));

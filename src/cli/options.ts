@@ -2,6 +2,14 @@
 // option; which command takes which option is commands.ts.
 import { isIdentifier } from '../core/ids.ts';
 import { limits } from '../core/limits.ts';
+import {
+  type GivenSettings,
+  type SettingName,
+  settingFlag,
+  settingNames,
+  settingRule,
+  settingVariable,
+} from '../runtime/settings.ts';
 
 /** Null if the text is acceptable, else the rule that it breaks, to be put behind the option's name. */
 export type TextRule = (text: string) => string | null;
@@ -23,6 +31,12 @@ const notEmpty: TextRule = (text) => (text === '' ? 'must not be empty' : null);
 
 /** What fits the shortest page of a terminal; and what one answer may hold. */
 const listLimits = { min: 1, max: 10_000 } as const;
+
+/** A setting of the data directory: as an option it comes before the environment variable and config.json. */
+function setting(name: SettingName, value: string, help: string) {
+  const rule: TextRule = (text) => settingRule(name, text);
+  return { kind: 'text', value, rule, environment: settingVariable(name), help } as const;
+}
 
 export const optionTable = {
   data: {
@@ -93,8 +107,38 @@ export const optionTable = {
     help: 'the Nth attempt of the step (default the last)',
   },
   tail: { kind: 'count', value: 'N', min: 1, max: 1_000_000, help: 'only the last N lines' },
+  all: { kind: 'flag', help: 'everything, also on a terminal, which is shown the last 200 lines' },
+  offset: {
+    kind: 'count',
+    value: 'BYTES',
+    min: 0,
+    max: Number.MAX_SAFE_INTEGER,
+    help: 'from this byte of what the attempt wrote on',
+  },
+  bytes: {
+    kind: 'count',
+    value: 'N',
+    min: 1,
+    max: Number.MAX_SAFE_INTEGER,
+    help: 'at most N bytes: from --offset on, else the last',
+  },
+  values: { kind: 'flag', help: 'show the values too: passwords may be among them' },
   verbose: { kind: 'flag', short: '-v', help: 'say more: all that an event holds, every run that ends' },
   raw: { kind: 'flag', help: 'the exact bytes, control characters included' },
+  concurrency: setting('concurrency', 'N', 'commands that run at the same time (default edge 1, standalone 4)'),
+  'on-stop': setting('onStop', 'HOW', 'running commands at the end: stop, or detach to leave them to the next holder'),
+  'stop-limit': setting('stopLimit', 'TIME', 'what the service manager waits before it kills (default 5s)'),
+  'keep-output': setting('keepOutput', 'WHEN', 'whose output is kept: failures (default), always or never'),
+  'output-bytes-max': setting(
+    'outputBytesMax',
+    'SIZE',
+    'output kept of one attempt (default edge 256k, standalone 4m)',
+  ),
+  'output-quota': setting('outputQuota', 'SIZE', 'all kept output (default 16 times that of one attempt)'),
+  'packages-quota': setting('packagesQuota', 'SIZE', 'all package files (default edge 64m, standalone 1g)'),
+  'allow-unsigned': setting('allowUnsigned', 'BOOL', 'true (default) or false: packages without a trusted signature'),
+  shell: setting('shell', 'WORDS', 'the shell that runs the launcher, such as "busybox ash" (default /bin/sh)'),
+  'boot-id': setting('bootId', 'ID', 'for tests: pretends another boot of the machine'),
   clear: { kind: 'flag', help: 'take back a run that was set aside, if it is sound' },
 } as const satisfies Record<string, OptionDefinition>;
 
@@ -120,6 +164,15 @@ export const globalOptions: readonly OptionName[] = [
   'help',
   'version',
 ];
+
+/** The options that are settings of the data directory. */
+export const settingOptions: readonly OptionName[] = settingNames.map(settingFlag).filter(isOptionName);
+
+/** What of the settings was given as options. */
+export function givenSettings(values: OptionValues): GivenSettings {
+  const all: Readonly<Record<string, unknown>> = values;
+  return Object.fromEntries(settingNames.map((name) => [name, all[settingFlag(name)]]));
+}
 
 export function optionDefinition(name: OptionName): OptionDefinition {
   return optionTable[name];
@@ -156,7 +209,7 @@ export function readOptionValue(name: OptionName, text: string): { value: string
         : { rule: `must be one of ${definition.choices.join(', ')}` };
     case 'count': {
       const { min, max } = definition;
-      const count = /^[0-9]{1,9}$/.test(text) ? Number(text) : Number.NaN;
+      const count = /^[0-9]{1,15}$/.test(text) ? Number(text) : Number.NaN;
       return count >= min && count <= max ? { value: count } : { rule: `must be a number from ${min} to ${max}` };
     }
   }

@@ -3,7 +3,7 @@
 import type { Writable } from 'node:stream';
 import { errorTable } from '../core/errors.ts';
 import { type Failure, failureDocument, failureLines } from './failure.ts';
-import { asciiOnly } from './plain-text.ts';
+import { asciiOnly, neutralizeJson } from './plain-text.ts';
 import { createPaint, describeTerminal, type Paint, type Terminal } from './terminal.ts';
 
 export type Output = {
@@ -25,8 +25,10 @@ export type Output = {
   fail(failure: Failure): number;
   /** Resolves when everything has been taken by whoever reads: ending before would cut it off. */
   flush(): Promise<void>;
-  /** Called instead of ending the process when nobody reads stdout any more. */
+  /** Called instead of ending the process when nobody reads stdout any more, or nothing can be written to it. */
   onUnread(listener: () => void): void;
+  /** Whether something that was said could not be written, other than because nobody reads on. */
+  isLost(): boolean;
 };
 
 export type OutputStream = Writable & { readonly isTTY?: boolean; readonly columns?: number; readonly rows?: number };
@@ -40,27 +42,26 @@ export type OutputOptions = {
   readonly exit: (code: number) => void;
 };
 
-// A terminal may obey C1 controls inside a JSON text too; JSON.stringify escapes only C0.
-const unsafeInJson = /[\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
-
 /** One value as JSON on one line, without anything that a terminal would obey. */
 export function jsonLine(value: unknown): string {
-  const escapeCharacter = (character: string) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
-  return JSON.stringify(value).replaceAll(unsafeInJson, escapeCharacter);
+  return neutralizeJson(JSON.stringify(value));
 }
 
 export function createOutput({ stdout, stderr, environment, isJson, exit }: OutputOptions): Output {
   let isUnread = false;
-  let unread = () => exit(0);
+  let isLost = false;
+  let unread = () => exit(isLost ? errorTable.unavailable.exitCode : 0);
   const onError = (error: NodeJS.ErrnoException) => {
-    // EIO: the terminal is gone.
-    if (error.code !== 'EPIPE' && error.code !== 'EIO') {
-      note(`qinglong-edge: unavailable: cannot write the answer: ${error.code}`);
-      exit(errorTable.unavailable.exitCode);
-    } else if (!isUnread) {
-      isUnread = true;
-      unread();
+    if (isUnread) {
+      return;
     }
+    isUnread = true;
+    // EIO: the terminal is gone.
+    isLost = error.code !== 'EPIPE' && error.code !== 'EIO';
+    if (isLost) {
+      note(`qinglong-edge: unavailable: cannot write the answer: ${error.code}`);
+    }
+    unread();
   };
   stdout.on('error', onError);
   // Without stderr there is nobody left to be told.
@@ -109,5 +110,6 @@ export function createOutput({ stdout, stderr, environment, isJson, exit }: Outp
     onUnread(listener) {
       unread = listener;
     },
+    isLost: () => isLost,
   };
 }

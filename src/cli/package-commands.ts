@@ -1,18 +1,19 @@
 // `package check`, `install`, `disable`, `enable`, `uninstall`, `quarantine`: what changes packages, or says before
 // whether it could.
+import path from 'node:path';
 import type { LifecycleOutcome, QuarantineOutcome } from '../protocol/package.ts';
 import type { Context, Handler, Input } from './command.ts';
 import { exitCodes, refusal } from './failure.ts';
 import { describeInstall, installDocument, refusedInstall } from './install-text.ts';
 import { operatorName } from './operator.ts';
-import { packageDirectory } from './package-directory.ts';
+import { neutralize } from './plain-text.ts';
 import { withVerbs } from './session.ts';
 import { formatBytes, formatCount } from './times.ts';
 
 export async function checkCommand({ output }: Context, input: Input): Promise<number> {
   const { checkPackage } = await import('../runtime/package-source.ts');
-  const { manifest, files, lockDigest, directory, manifestFile } = await checkPackage(
-    await packageDirectory(input.arguments[0]!),
+  const { contents, manifest, files, lockDigest, manifestFile, signature, warnings } = await checkPackage(
+    path.resolve(input.arguments[0]!),
   );
   const bytes = files.reduce((sum, { size }) => sum + size, 0);
   const { name, version, tasks, workflows } = manifest;
@@ -20,27 +21,37 @@ export async function checkCommand({ output }: Context, input: Input): Promise<n
     output.printJson({
       packageName: name,
       version,
-      directory,
+      directory: contents.kind === 'directory' ? contents.path : null,
+      archive: contents.kind === 'archive' ? contents.path : null,
       manifestFile,
       lockDigest,
+      signedBy: signature?.keyId ?? null,
       files: files.length,
       bytes,
       tasks: tasks.map(({ id }) => id),
       workflows: workflows.map(({ id }) => id),
+      warnings,
     });
   } else {
     const parts = [formatCount(tasks.length, 'task'), formatCount(workflows.length, 'workflow')];
     const size = `${formatCount(files.length, 'file')}, ${formatBytes(bytes)}`;
-    output.print(`${name} ${version} is sound: ${parts.join(', ')} in ${size}`);
+    const signed = signature === null ? '' : `, signed by ${signature.keyId}`;
+    output.print(`${name} ${version} is sound: ${parts.join(', ')} in ${size}${signed}`);
+    for (const { file, rule } of warnings) {
+      output.note(neutralize(`warning: ${file} ${rule}`));
+    }
   }
   return exitCodes.done;
 }
 
 export async function installCommand(context: Context, input: Input): Promise<number> {
   const { output, self } = context;
-  const directory = await packageDirectory(input.arguments[0]!);
+  const packagePath = path.resolve(input.arguments[0]!);
+  // A mistyped path makes no data directory.
+  const { locatePackage } = await import('../runtime/package-source.ts');
+  await locatePackage(packagePath);
   return await withVerbs(context, { command: 'package install', mayCreate: true }, async ({ verbs }) => {
-    const report = await verbs.install({ directory });
+    const report = await verbs.install({ path: packagePath });
     const refused = refusedInstall(report);
     if (refused !== null) {
       return output.fail(refused);
@@ -48,7 +59,7 @@ export async function installCommand(context: Context, input: Input): Promise<nu
     if (output.isJson) {
       output.printJson(installDocument(report));
     } else {
-      output.print(describeInstall(report, self));
+      output.print(neutralize(describeInstall(report, self)));
     }
     return exitCodes.done;
   });

@@ -1,4 +1,5 @@
 // `package list` and `package show`: what is installed.
+import { listAskedSettings } from '../core/package-setting.ts';
 import { type PackageHead, read } from '../protocol/reads.ts';
 import { localProjectId } from '../runtime/settings.ts';
 import { type Cell, formatPairs, formatTable } from './columns.ts';
@@ -9,12 +10,15 @@ import type { Tone } from './terminal.ts';
 import { formatElapsed, formatTime } from './times.ts';
 
 /** What an operator has to know first: a quarantine stands above every other state. */
-export function packageState({ isQuarantined, lifecycle }: PackageHead): {
+export function packageState({ isQuarantined, isPublisherRevoked, lifecycle }: PackageHead): {
   readonly text: string;
   readonly tone: Tone;
 } {
   if (isQuarantined) {
     return { text: lifecycle.state === 'uninstalled' ? 'uninstalled, quarantined' : 'quarantined', tone: 'red' };
+  }
+  if (isPublisherRevoked) {
+    return { text: lifecycle.state === 'uninstalled' ? 'uninstalled, key revoked' : 'key revoked', tone: 'red' };
   }
   return { text: lifecycle.state, tone: lifecycle.state === 'active' ? 'green' : 'yellow' };
 }
@@ -46,8 +50,8 @@ export async function listCommand(context: Context): Promise<number> {
 }
 
 function packageDocument(head: PackageHead): object {
-  const { installation, lifecycle, publication, revision, isQuarantined } = head;
-  const { target, version, installedAtMs } = installation;
+  const { installation, lifecycle, publication, revision, isQuarantined, isPublisherRevoked } = head;
+  const { target, version, installedAtMs, publisherKeyId } = installation;
   return {
     packageName: target.packageName,
     version,
@@ -59,6 +63,8 @@ function packageDocument(head: PackageHead): object {
     state: lifecycle.state,
     reason: lifecycle.reason,
     isQuarantined,
+    signedBy: publisherKeyId,
+    isPublisherRevoked,
     publication: { state: publication.state, version: publication.version, digest: publication.publicationDigest },
     installedAtMs,
     workflows: revision.workflows.map(({ id }) => id),
@@ -96,27 +102,31 @@ function showPackage(head: PackageHead, paint: Context['output']['paint']): read
     ['generation', `${target.generation}, installed ${formatTime(installation.installedAtMs)}`],
     ['published', `${publication.state}, version ${publication.version}`],
     ['lock digest', target.lockDigest],
+    ['signed by', installation.publisherKeyId],
   ];
-  const workflows = revision.workflows.map(({ id, enabled, steps, timeoutMs, title }): readonly Cell[] => [
+  const workflows = revision.workflows.map(({ id, enabled, steps, timeoutMs, concurrency, title }): readonly Cell[] => [
     id,
     enabled ? 'enabled' : { text: 'disabled', tone: 'yellow' },
     steps.map(({ stepKey, needs }) => (needs.length === 0 ? stepKey : `${stepKey} < ${needs.join(', ')}`)).join('; '),
     timeoutMs === null ? '' : formatElapsed(timeoutMs),
+    concurrency === null ? '' : `${concurrency}`,
     title ?? '',
   ]);
-  const tasks = revision.tasks.map(({ id, enabled, argv, timeoutMs, retry, title }): readonly Cell[] => [
+  const tasks = revision.tasks.map(({ id, enabled, argv, env, timeoutMs, retry, user, title }): readonly Cell[] => [
     id,
     enabled ? 'enabled' : { text: 'disabled', tone: 'yellow' },
     argv.join(' '),
     formatElapsed(timeoutMs),
     `${retry.limit}`,
+    user ?? '',
+    listAskedSettings([{ id, env }]).join(', '),
     title ?? '',
   ]);
   return [
     ...formatPairs(pairs, paint),
     '',
-    ...formatTable(['WORKFLOW', 'STATE', 'STEPS (step < needs)', 'TIMEOUT', 'TITLE'], workflows, paint),
+    ...formatTable(['WORKFLOW', 'STATE', 'STEPS (step < needs)', 'TIMEOUT', 'AT ONCE', 'TITLE'], workflows, paint),
     '',
-    ...formatTable(['TASK', 'STATE', 'COMMAND', 'TIMEOUT', 'RETRIES', 'TITLE'], tasks, paint),
+    ...formatTable(['TASK', 'STATE', 'COMMAND', 'TIMEOUT', 'RETRIES', 'USER', 'SETTINGS', 'TITLE'], tasks, paint),
   ];
 }

@@ -1,8 +1,10 @@
 // Text that anyone may have written, made safe to print: names, output of commands, paths. Owns neutralizing, display
 // width and cutting to it, and how input is quoted. Knows nothing of colours.
 
-// Controls of either set, and what reorders or hides text: bidirectional marks, line separators, zero width.
-const unsafe = /[\p{Cc}\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff]/gu;
+// Controls of either set, and what reorders or hides text: bidirectional marks, line separators, zero width, soft
+// hyphens, annotations, tags. The two joiners stay: scripts are written with them.
+const unsafe =
+  /[\p{Cc}\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\u{e0000}-\u{e007f}]/gu;
 const lineEnds = /[\n\t]/g;
 
 function escapeCharacter(character: string): string {
@@ -10,7 +12,21 @@ function escapeCharacter(character: string): string {
     return character;
   }
   const code = character.codePointAt(0)!;
-  return code < 0x100 ? `\\x${code.toString(16).padStart(2, '0')}` : `\\u${code.toString(16).padStart(4, '0')}`;
+  const digits = code.toString(16);
+  return code < 0x100
+    ? `\\x${digits.padStart(2, '0')}`
+    : code < 0x10000
+      ? `\\u${digits.padStart(4, '0')}`
+      : `\\u{${digits}}`;
+}
+
+/** Escapes as JSON does whatever a terminal would obey in a JSON text; JSON.stringify escapes only C0. */
+export function neutralizeJson(json: string): string {
+  return json.replaceAll(unsafe, (character) =>
+    [...Array(character.length).keys()]
+      .map((index) => `\\u${character.charCodeAt(index).toString(16).padStart(4, '0')}`)
+      .join(''),
+  );
 }
 
 /** Shows every control character as an escape (`\x1b`); tabs and line ends stay. */

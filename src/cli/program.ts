@@ -8,7 +8,7 @@ import type { Context } from './command.ts';
 import { commands } from './commands.ts';
 import { exitCodes, failureOf } from './failure.ts';
 import { commandForm, helpText } from './help.ts';
-import type { OptionValues } from './options.ts';
+import { givenSettings, type OptionValues } from './options.ts';
 import { createOutput, type Output, type OutputStream } from './output.ts';
 import { neutralizeLines } from './plain-text.ts';
 import type { Storage } from './storage.ts';
@@ -104,6 +104,8 @@ function createContext(options: ProgramOptions, output: Output, values: OptionVa
     runDirectory: runDirectory === null ? null : path.resolve(runDirectory),
     profile,
     durability,
+    givenSettings: givenSettings(values),
+    environment: options.environment,
     self: selfOf(options, data ?? null),
     onSignal,
   };

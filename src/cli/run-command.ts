@@ -1,5 +1,7 @@
-// `run DIR`: from a package directory to the end of a run, in the foreground. And what `workflow start --wait` shares
+// `run DIR`: from a package to the end of a run, in the foreground. And what `workflow start --wait` shares
 // with it: starting a run and following it.
+import path from 'node:path';
+import type { StartOutcome } from '../protocol/admit.ts';
 import type { StartRequest } from '../runtime/runtime.ts';
 import type { Verbs } from '../runtime/verbs.ts';
 import type { Context, Input } from './command.ts';
@@ -7,18 +9,18 @@ import { exitCodes, refusal } from './failure.ts';
 import { type Foreground, inForeground } from './foreground.ts';
 import { describeInstall, refusedInstall } from './install-text.ts';
 import { operatorName } from './operator.ts';
-import { packageDirectory } from './package-directory.ts';
+import { neutralize } from './plain-text.ts';
 import { hintRunId } from './run-id.ts';
 import { watchRun } from './run-watch.ts';
 import { readStart } from './start-text.ts';
 import { chooseWorkflow } from './workflow-choice.ts';
 
 export async function runCommand(context: Context, input: Input): Promise<number> {
-  const directory = await packageDirectory(input.arguments[0]!);
+  const packagePath = path.resolve(input.arguments[0]!);
   // Before anything is written: which workflow is meant must be clear from what was typed and the package alone.
-  const workflowId = await chooseWorkflow(directory, input.options.workflow ?? null);
+  const workflowId = await chooseWorkflow(packagePath, input.options.workflow ?? null);
   return await inForeground(context, { command: 'run', mayCreate: true }, async (foreground) => {
-    const packageName = await install(context, foreground.session.verbs, directory);
+    const packageName = await install(context, foreground.session.verbs, packagePath);
     if (packageName === null) {
       return exitCodes.refused;
     }
@@ -34,16 +36,16 @@ export async function runCommand(context: Context, input: Input): Promise<number
 }
 
 /** Null where it was refused, which is told. */
-async function install(context: Context, verbs: Verbs, directory: string): Promise<string | null> {
+async function install(context: Context, verbs: Verbs, packagePath: string): Promise<string | null> {
   const { output, self } = context;
-  const report = await verbs.install({ directory });
+  const report = await verbs.install({ path: packagePath });
   const refused = refusedInstall(report);
   if (refused !== null) {
     output.fail(refused);
     return null;
   }
-  if (!output.isJson && report.outcome.kind === 'installed') {
-    output.note(describeInstall(report, self));
+  if (!output.isJson && (report.outcome.kind === 'installed' || report.mended.length > 0)) {
+    output.note(neutralize(describeInstall(report, self)));
   }
   return report.packageName;
 }
@@ -54,9 +56,19 @@ export async function startAndWatch(
   foreground: Foreground,
   request: Omit<StartRequest, 'requestedBy'>,
 ): Promise<number> {
+  const outcome = await foreground.session.verbs.start({ ...request, requestedBy: operatorName() });
+  return await watchStart(context, foreground, outcome, request);
+}
+
+/** Follows the run that starting it led to, to its end; or tells why there is none. */
+export async function watchStart(
+  context: Context,
+  foreground: Foreground,
+  outcome: StartOutcome,
+  request: Pick<StartRequest, 'packageName' | 'idempotencyKey'>,
+): Promise<number> {
   const { output, self } = context;
   const { session } = foreground;
-  const outcome = await session.verbs.start({ ...request, requestedBy: operatorName() });
   const started = readStart(outcome, { self, packageName: request.packageName });
   if (started.kind === 'refused') {
     return output.fail(started.failure);

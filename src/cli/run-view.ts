@@ -10,7 +10,7 @@ import type { Excerpt } from './excerpt.ts';
 import { paintLine } from './line.ts';
 import { displayWidth, padToWidth } from './plain-text.ts';
 import { nextSteps, resultLine } from './result.ts';
-import { formatClock, formatCount } from './times.ts';
+import { formatBytes, formatClock, formatCount } from './times.ts';
 
 export type RunView = {
   /** After each committed event; `rows` are the records after it, folded from the first one. */
@@ -67,7 +67,8 @@ export function createPlainView({ context, evidence, outputs }: RunViewOptions):
         const name = padToWidth(told.subject, nameWidth);
         output.print(`${formatClock(event.createdAtMs)} ${name}  ${output.paint(told.text, told.tone)}`);
       }
-      const excerpt = isAttemptEnd(event) && event.attemptId !== null ? outputs.excerpt(event.attemptId) : null;
+      const { runId, attemptId } = event;
+      const excerpt = isAttemptEnd(event) && attemptId !== null ? outputs.excerpt({ runId, attemptId }) : null;
       if (excerpt !== null) {
         output.print(...excerptLines(excerpt).map((line) => `${indent}${line}`));
       }
@@ -82,8 +83,12 @@ export function createPlainView({ context, evidence, outputs }: RunViewOptions):
 }
 
 /** Says how many lines come before those that are shown. */
-export function excerptLines({ lines, omittedLines }: Excerpt): readonly string[] {
-  return omittedLines === 0 ? lines : [`(${formatCount(omittedLines, 'line')} before)`, ...lines];
+export function excerptLines({ lines, before }: Excerpt): readonly string[] {
+  if (before === null) {
+    return lines;
+  }
+  const what = 'lines' in before ? formatCount(before.lines, 'line') : formatBytes(before.bytes);
+  return [`(${what} before)`, ...lines];
 }
 
 /** How the run ended and what to do next. */

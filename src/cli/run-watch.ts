@@ -94,7 +94,10 @@ async function showEvents(
   }
 }
 
-/** First signal: cancel and wait. Second: `left` resolves, and the run is left as it is then. */
+/**
+ * First signal: cancel and wait. A second one, or SIGQUIT: `left` resolves, and the run is left as it is then. A
+ * terminal that goes away ends nothing: who only follows a run leaves, who carries it on does so to its end.
+ */
 function cancelOnInterrupt(
   interrupts: Interrupts,
   { session, runId, view }: { readonly session: Session; readonly runId: string; readonly view: RunView },
@@ -103,9 +106,14 @@ function cancelOnInterrupt(
   let count = 0;
   let isCancelling = false;
   interrupts.attach((signal) => {
+    if (signal === 'SIGHUP') {
+      if (session.holder !== null) {
+        left.resolve(null);
+      }
+      return;
+    }
     count += 1;
-    // At SIGHUP nobody is at the terminal any more to see how it ends.
-    if (signal === 'SIGHUP' || count > 1) {
+    if (signal === 'SIGQUIT' || count > 1) {
       left.resolve(null);
       return;
     }
@@ -122,7 +130,7 @@ function cancelOnInterrupt(
 /** What becomes of a run that nobody waits for: where this process held the directory, nothing until somebody does. */
 function tellLeft(
   { output, self }: Context,
-  { holder }: Session,
+  { holder, engine }: Session,
   { runId, isCancelling }: { readonly runId: string; readonly isCancelling: boolean },
 ): void {
   const what = `run ${hintRunId(runId)} ${isCancelling ? 'is being cancelled' : 'goes on'}`;
@@ -131,9 +139,12 @@ function tellLeft(
     output.note(`${what} ${where}; see \`${self} runs show ${hintRunId(runId)}\``);
     return;
   }
-  const meanwhile = isCancelling
-    ? 'a command that does not stop by itself is not killed'
-    : 'what runs goes on, and nothing more starts';
+  const meanwhile =
+    engine?.settings.onStop === 'stop'
+      ? 'what runs is stopped, and nothing more starts'
+      : isCancelling
+        ? 'a command that does not stop by itself is not killed'
+        : 'what runs goes on, and nothing more starts';
   output.note(`${what}, but nobody holds the directory now: ${meanwhile}`);
   output.note(`carry it to its end: ${self} serve --until-idle`);
 }

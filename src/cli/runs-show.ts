@@ -1,5 +1,6 @@
 // `runs show`: one run as it is now, with its steps and attempts.
 import { EdgeError } from '../core/errors.ts';
+import { limits } from '../core/limits.ts';
 import { type Reads, read } from '../protocol/reads.ts';
 import { type AttemptInspection, inspectRun, type RunInspection } from '../runtime/inspection.ts';
 import { type Cell, formatPairs, formatTable } from './columns.ts';
@@ -40,13 +41,13 @@ export function readInspection(reader: Reader, runId: string): RunInspection {
       hint: `run \`verify ${hintRunId(runId)}\``,
     });
   }
-  return inspectRun(rows, admission);
+  return inspectRun(rows, admission, reader.read(read('retriesOfRun', { runId, limit: limits.pageMax })));
 }
 
 function showRun(context: Context, inspection: RunInspection, setAside: SetAside): readonly string[] {
   const { output, clock, self } = context;
   const { paint } = output;
-  const { run } = inspection;
+  const { run, retriedByRunIds } = inspection;
   const nowMs = clock.observe().wallMs;
   const { word, tone } = describeRun(run);
   const took = run.finishedAtMs === null ? `for ${elapsedOf(run, nowMs)} so far` : `took ${elapsedOf(run, nowMs)}`;
@@ -66,6 +67,7 @@ function showRun(context: Context, inspection: RunInspection, setAside: SetAside
     ],
     ['key', run.idempotencyKey],
     ['retry of', run.retryOfRunId],
+    ['retried by', retriedByRunIds.length === 0 ? null : retriedByRunIds.join(', ')],
   ];
   const glyphs = glyphsOf(output.terminal());
   const options = { nowMs, glyphs, lastLines: new Map(), titles: new Map(), widthMax: null };

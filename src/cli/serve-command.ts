@@ -1,12 +1,13 @@
 // `serve`: holds a data directory and carries its runs on until it is stopped, or until nothing can progress.
 import type { Run } from '../core/records.ts';
 import { buildInfo } from '../runtime/build-info.generated.ts';
+import type { OnStop } from '../runtime/settings.ts';
 import type { Context, Input } from './command.ts';
 import { giveBackMemory } from './engine-settings.ts';
 import { exitCodes } from './failure.ts';
 import { neutralize } from './plain-text.ts';
 import { hintRunId } from './run-id.ts';
-import { openHolding } from './session.ts';
+import { openHolding, readSettings } from './session.ts';
 import { describeRun } from './step-state.ts';
 import { formatTime } from './times.ts';
 
@@ -22,8 +23,12 @@ export async function serveCommand(context: Context, input: Input): Promise<numb
   const { output, clock } = context;
   // A daemon whose log nobody reads goes on.
   output.onUnread(() => {});
-  const stopped = Promise.withResolvers<'stopped'>();
-  const stopListening = context.onSignal(() => stopped.resolve('stopped'));
+  const stopped = Promise.withResolvers<OnStop>();
+  const settings = await readSettings(context);
+  // Ctrl-\ is for who has no time: nothing is stopped first.
+  const stopListening = context.onSignal((signal) =>
+    stopped.resolve(signal === 'SIGQUIT' ? 'detach' : settings.onStop),
+  );
   const log = (line: string) => output.note(`${formatTime(clock.observe().wallMs)} ${neutralize(line)}`);
   try {
     const onRunEnd = (run: Run) => {
@@ -32,11 +37,13 @@ export async function serveCommand(context: Context, input: Input): Promise<numb
       }
     };
     const holder = await openHolding(context, {
+      settings,
       command: 'serve',
       onOutput: null,
       log,
       onRunEnd,
       onQuiet: giveBackMemory,
+      onStopRequest: (onStop) => stopped.resolve(onStop ?? settings.onStop),
     });
     const { profile, durability } = holder.store.info;
     const facts = { data: context.data, profile, durability, socket: holder.socketPath, pid: process.pid };
@@ -46,9 +53,8 @@ export async function serveCommand(context: Context, input: Input): Promise<numb
       const who = `qinglong-edge ${buildInfo.version} (process ${facts.pid})`;
       output.print(`${who} serves ${facts.data} (${profile}, ${durability}); socket ${facts.socket}`);
     }
-    const idle = input.options['until-idle'] === true ? holder.runtime.idle() : null;
-    await (idle === null ? stopped.promise : Promise.race([stopped.promise, idle]));
-    await holder.close('stop');
+    const idle = input.options['until-idle'] === true ? holder.runtime.idle().then(() => settings.onStop) : null;
+    await holder.close(await (idle === null ? stopped.promise : Promise.race([stopped.promise, idle])));
     return exitCodes.done;
   } finally {
     stopListening();

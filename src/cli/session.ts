@@ -7,6 +7,7 @@ import type { Holder as HoldingEngine } from '../http/holder.ts';
 import type { Engine, EngineOptions } from '../runtime/engine.ts';
 import { describeError } from '../runtime/log.ts';
 import { runDirectoryOf } from '../runtime/run-directory.ts';
+import { type OnStop, type RuntimeSettings, readRuntimeSettings, type SettingsSources } from '../runtime/settings.ts';
 import type { Verbs } from '../runtime/verbs.ts';
 import type { ReadPort } from '../runtime/verification.ts';
 import type { Context } from './command.ts';
@@ -124,12 +125,17 @@ async function isReachable(socketPath: string): Promise<boolean> {
     const health = await readDocument(await sendRequest(request), null);
     return (health as { readonly phase?: unknown }).phase !== 'closing';
   } catch (error) {
-    const code = isEdgeError(error) && error.cause instanceof Error && 'code' in error.cause ? error.cause.code : null;
-    if (code === 'EACCES' || code === 'EPERM') {
+    if (isForbidden(error)) {
       throw error;
     }
     return false;
   }
+}
+
+/** Whether a holder could not be asked because this user may not. */
+export function isForbidden(error: unknown): boolean {
+  const code = isEdgeError(error) && error.cause instanceof Error && 'code' in error.cause ? error.cause.code : null;
+  return code === 'EACCES' || code === 'EPERM';
 }
 
 /**
@@ -142,23 +148,29 @@ export async function openHolding(context: Context, options: HoldingOptions): Pr
     return await openPatiently(context, () => openHoldingOnce(context, options), isShort);
   } catch (error) {
     const hint = 'other commands go through it by themselves; to hold the directory here, end it first';
-    throw await explainBusy(context, error, ({ pid }) => `${hint}: kill ${pid}`);
+    throw await explainBusy(context, error, ({ pid, command }) =>
+      command === 'serve' ? `${hint}: ${context.self} stop` : `${hint}: kill ${pid}`,
+    );
   }
 }
 
 type HoldingOptions = Pick<SessionOptions, 'command' | 'onOutput' | 'log'> & {
+  readonly settings: RuntimeSettings;
   /** Told of each run that ends while this process holds the directory. */
   readonly onRunEnd?: RunEndListener;
+  /** See `HolderOptions`. */
+  readonly onStopRequest?: (onStop: OnStop | null) => void;
   /** See `EngineOptions`. */
   readonly onQuiet?: () => void;
 };
 
 async function openHoldingOnce(context: Context, options: HoldingOptions): Promise<HoldingEngine> {
   const { openHolder } = await import('../http/holder.ts');
-  const { command, onOutput, log, onRunEnd, onQuiet } = options;
+  const { command, onOutput, log, onRunEnd, onQuiet, onStopRequest = null, settings } = options;
   return await openHolder({
-    ...engineOptions(context, { onOutput, log }),
+    ...engineOptions(context, { onOutput, log, settings }),
     ...(onQuiet === undefined ? {} : { onQuiet }),
+    onStopRequest,
     drives: true,
     command,
     openStore: async (ports, identity) => {
@@ -169,22 +181,43 @@ async function openHoldingOnce(context: Context, options: HoldingOptions): Promi
 }
 
 async function openOwn(context: Context, options: SessionOptions): Promise<Session> {
-  const engine = options.drives ? await openHoldingOnce(context, options) : await openShortly(context, options);
+  // Whoever stays for one run alone has no leave to end what others started, unless that is asked for.
+  const settings = await readSettings(context, { onStopDefault: 'detach' });
+  const engine = options.drives
+    ? await openHoldingOnce(context, { ...options, settings })
+    : await openShortly(context, options, settings);
   const { store, verbs, runDirectory } = engine;
-  return { verbs, reads: store, holder: null, engine, runDirectory, close: () => engine.close('detach') };
+  const onStop = options.drives ? settings.onStop : 'detach';
+  return { verbs, reads: store, holder: null, engine, runDirectory, close: () => engine.close(onStop) };
 }
 
-async function openShortly(context: Context, { command, onOutput, log }: SessionOptions): Promise<Engine> {
+async function openShortly(
+  context: Context,
+  { command, onOutput, log }: SessionOptions,
+  settings: RuntimeSettings,
+): Promise<Engine> {
   const { openEngine } = await import('../runtime/engine.ts');
   return await openEngine({
-    ...engineOptions(context, { onOutput, log }),
+    ...engineOptions(context, { onOutput, log, settings }),
     drives: false,
     openStore: openStore(context, { command, socket: null, log }),
   });
 }
 
-function engineOptions({ data, runDirectory }: Context, { onOutput, log }: Pick<SessionOptions, 'onOutput' | 'log'>) {
-  return { data, runDirectory, handlers: {}, onOutput, log, concurrencyMax: null, shell: null };
+function engineOptions(
+  { data, runDirectory }: Context,
+  { onOutput, log, settings }: Pick<EngineOptions, 'onOutput' | 'log' | 'settings'>,
+) {
+  return { data, runDirectory, handlers: {}, onOutput, log, settings };
+}
+
+/** The settings that a holder of the directory has when this command is it. */
+export async function readSettings(
+  context: Context,
+  options: Pick<SettingsSources, 'onStopDefault'> = {},
+): Promise<RuntimeSettings> {
+  const { storage, data, profile, environment, givenSettings: given } = context;
+  return readRuntimeSettings({ ...options, given, environment, config: await storage.readConfig(data), profile });
 }
 
 function openStore(

@@ -1,6 +1,9 @@
 // What starting and admitting say: the run, or the refusal; and the document for programs.
 import type { AdmitOutcome, StartOutcome } from '../protocol/admit.ts';
+import type { Context } from './command.ts';
 import { type Failure, refusal } from './failure.ts';
+import { hintRunId } from './run-id.ts';
+import type { Session } from './session.ts';
 
 export type Started =
   | { readonly kind: 'run'; readonly runId: string; readonly isNew: boolean; readonly isPruned: boolean }
@@ -50,4 +53,19 @@ export function startDocument(outcome: AdmitOutcome | StartOutcome): object | nu
     default:
       return null;
   }
+}
+
+/** The id of a run that was started, and how to see more of it. */
+export function tellStart(
+  { output, self }: Context,
+  session: Pick<Session, 'holder'>,
+  { runId, isNew }: { readonly runId: string; readonly isNew: boolean },
+): void {
+  output.print(runId);
+  const what = isNew ? 'started' : 'the key led to this run already';
+  const next =
+    session.holder === null
+      ? `nobody holds the directory: ${self} serve --until-idle carries it on`
+      : `see \`${self} runs show ${hintRunId(runId)}\``;
+  output.note(`${what}; ${next}`);
 }

@@ -57,17 +57,23 @@ export function attemptWord(status: AttemptStatus): string {
   return attemptWords[status];
 }
 
-/** How long a run, step or attempt took or has taken so far; null where it has not started. */
+/** How long a run or attempt took or has taken so far; null where it has not started. */
 export function elapsedOf(
-  record: { readonly startedAtMs: number | null; readonly finishedAtMs: number | null },
+  record: {
+    readonly startedAtMs: number | null;
+    readonly finishedAtMs: number | null;
+    readonly durationMs?: number | null;
+  },
   nowMs: number,
 ): string | null {
-  return record.startedAtMs === null ? null : formatElapsed((record.finishedAtMs ?? nowMs) - record.startedAtMs);
+  const { startedAtMs, finishedAtMs, durationMs } = record;
+  // A wall clock may have been set meanwhile; the command's own time was measured by the monotonic one.
+  return startedAtMs === null ? null : formatElapsed(durationMs ?? (finishedAtMs ?? nowMs) - startedAtMs);
 }
 
-/** A step that waits for another attempt shows how long the last one took. */
+/** A step takes as long as its last attempt; one that waits for another shows how long the last one took. */
 export function elapsedOfStep(step: StepInspection, nowMs: number): string | null {
-  return elapsedOf(step.status === 'ready' ? (step.attempts.at(-1) ?? step) : step, nowMs);
+  return elapsedOf(step.startedAtMs === null ? step : (step.attempts.at(-1) ?? step), nowMs);
 }
 
 /** Why a step ended as it did, where there is something to say. */

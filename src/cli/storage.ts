@@ -2,6 +2,7 @@
 import type { EdgeError } from '../core/errors.ts';
 import type { ReadName, ReadRequest, Reads } from '../protocol/reads.ts';
 import type { StorePorts } from '../runtime/engine.ts';
+import type { ConfigFile } from '../runtime/settings.ts';
 import type { Store, StoreInfo } from '../store/store.ts';
 
 /** Who says that it holds a data directory. */
@@ -19,6 +20,8 @@ export type Reader = {
   /** At the time of opening. */
   readonly holder: Holder | null;
   read<N extends ReadName>(request: ReadRequest<N>): Reads[N]['rows'];
+  /** Several reads of one moment; `work` must be quick. */
+  readTogether<T>(work: (read: Reader['read']) => T): T;
   /** What differs from the schema of this program; a store that has any is not opened. */
   schemaProblems(): readonly string[];
   checkIntegrity(): IntegrityReport;
@@ -45,6 +48,10 @@ export type Storage = {
   openStore(options: OpenStoreOptions): (ports: StorePorts) => Promise<Store>;
   /** Reads beside any holder. Throws `not-found` without a data directory. */
   openReader(options: { readonly data: string }): Promise<Reader>;
+  /** Whether a process holds the lock of the directory now, whatever holder.json says. */
+  isHeld(data: string): Promise<boolean>;
+  /** config.json of the directory; null where there is none. Throws `invalid` where it is no JSON object. */
+  readConfig(data: string): Promise<ConfigFile | null>;
   /** Null where nobody holds the directory, or where there is none. */
   readHolder(data: string): Promise<Holder | null>;
   /** A real write, its sync and a read-back in a scratch file. Null where that works, else what failed. */

@@ -3,6 +3,7 @@
 import type { CancelAlarm } from '../core/ports.ts';
 import type { RunRows } from '../core/records.ts';
 import { inspectRun, type RunInspection, type StepInspection } from '../runtime/inspection.ts';
+import type { KeptPlace } from '../runtime/kept-file.ts';
 import type { AttemptOutputs } from './attempt-outputs.ts';
 import type { Context } from './command.ts';
 import { fitLine, type Line, paintLine } from './line.ts';
@@ -56,7 +57,7 @@ export function createTreeView(options: RunViewOptions): RunView {
     event(event, after) {
       rows = after;
       if (isAttemptEnd(event) && event.stepRunId !== null && event.attemptId !== null) {
-        lastLines.noteEnd(event.stepRunId, event.attemptId);
+        lastLines.noteEnd(event.stepRunId, { runId: event.runId, attemptId: event.attemptId });
       }
       if (event.type === 'attempt.started' && event.stepRunId !== null) {
         lastLines.lines.delete(event.stepRunId);
@@ -111,8 +112,8 @@ function createLastLines(outputs: AttemptOutputs) {
   return {
     lines,
     /** What was seen last while it ran may not be the last that it wrote: shown only if that is known. */
-    noteEnd(stepRunId: string, attemptId: string) {
-      const line = outputs.endLine(attemptId);
+    noteEnd(stepRunId: string, place: KeptPlace) {
+      const line = outputs.endLine(place);
       if (line === null) {
         lines.delete(stepRunId);
       } else {
@@ -161,7 +162,9 @@ function printFailedOutputs(
   { inspection, outputs }: { readonly inspection: RunInspection; readonly outputs: AttemptOutputs },
 ): void {
   for (const step of failedSteps(inspection)) {
-    const excerpt = outputs.excerpt(step.attempts.at(-1)?.id ?? '');
+    const attempt = step.attempts.at(-1);
+    const place = attempt === undefined ? null : { runId: inspection.run.id, attemptId: attempt.id };
+    const excerpt = place === null ? null : outputs.excerpt(place);
     output.print('', paintLine(failureLine(step), output.paint));
     output.print(...(excerpt === null ? [] : excerptLines(excerpt)).map((line) => `  ${line}`));
   }

@@ -1,13 +1,12 @@
 // `workflow admit FILE`: a plan becomes a run, or gives back the receipt of the run that it became before.
-import { createReadStream } from 'node:fs';
 import { EdgeError, isEdgeError } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
 import { normalizePlan, type Plan } from '../core/plan.ts';
 import { parseJsonText } from '../runtime/json-text.ts';
 import { findLine, type ParsedText } from '../runtime/parsed-text.ts';
+import { inputName, readBounded } from './bounded-input.ts';
 import type { Context, Input } from './command.ts';
 import { exitCodes } from './failure.ts';
-import { describeReadTrouble } from './file-trouble.ts';
 import { operatorName } from './operator.ts';
 import { withVerbs } from './session.ts';
 import { readStart, startDocument } from './start-text.ts';
@@ -29,8 +28,13 @@ export async function admitCommand(context: Context, input: Input): Promise<numb
 
 /** Throws `invalid` with every mistake, each with its line. */
 async function readPlan(file: string): Promise<Plan> {
-  const name = file === '-' ? 'standard input' : file;
-  const bytes = await readBounded(file, name);
+  const name = inputName(file);
+  const bytes = await readBounded({
+    file,
+    bytesMax: planFileBytesMax,
+    hint: 'name a file with a plan, or -',
+    tooLongHint: 'a plan is smaller',
+  });
   const parsed = parseJsonText(new TextDecoder().decode(bytes));
   if (parsed.mistakes.length > 0) {
     throw new EdgeError('invalid', `${name} has ${countMistakes(parsed)}`, {
@@ -63,24 +67,3 @@ function countMistakes({ mistakes }: { readonly mistakes: readonly unknown[] }):
 
 // A plan file may be indented; beyond four times the bound of a plan it is certainly none.
 const planFileBytesMax = 4 * limits.planBytesMax;
-
-async function readBounded(file: string, name: string): Promise<Uint8Array> {
-  const chunks: Buffer[] = [];
-  let bytes = 0;
-  try {
-    const stream: AsyncIterable<Buffer> = file === '-' ? process.stdin : createReadStream(file);
-    for await (const chunk of stream) {
-      bytes += chunk.length;
-      if (bytes > planFileBytesMax) {
-        break;
-      }
-      chunks.push(chunk);
-    }
-  } catch (cause) {
-    throw new EdgeError('invalid', describeReadTrouble(cause, name), { cause, hint: 'name a file with a plan, or -' });
-  }
-  if (bytes > planFileBytesMax) {
-    throw new EdgeError('invalid', `${name} has more than ${planFileBytesMax} bytes`, { hint: 'a plan is smaller' });
-  }
-  return Buffer.concat(chunks);
-}

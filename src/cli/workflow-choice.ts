@@ -1,18 +1,16 @@
-// Which workflow of a package directory is meant, when a person named none or one.
-import { realpath } from 'node:fs/promises';
+// Which workflow of a package is meant, when a person named none or one.
 import { EdgeError } from '../core/errors.ts';
 import { didYouMean } from '../core/nearest.ts';
 import { readManifestFile } from '../runtime/manifest-file.ts';
-import { omittedNames, scanPackage } from '../runtime/package-scan.ts';
-import { checkPackage } from '../runtime/package-source.ts';
+import { checkPackage, openContents } from '../runtime/package-source.ts';
 import { cutInput } from './plain-text.ts';
 
 /**
  * The workflow that was asked for, or the only one. Throws `invalid` where that is not one, and for a package with
  * mistakes, with all of them; reads the manifest alone where it is sound.
  */
-export async function chooseWorkflow(directory: string, asked: string | null): Promise<string> {
-  const { name, workflowIds } = await readWorkflows(directory);
+export async function chooseWorkflow(path: string, asked: string | null): Promise<string> {
+  const { name, workflowIds } = await readWorkflows(path);
   if (asked !== null) {
     if (workflowIds.includes(asked)) {
       return asked;
@@ -39,17 +37,16 @@ function choiceError(message: string, hint: string, path: string, rule: string):
 }
 
 async function readWorkflows(
-  directory: string,
+  path: string,
 ): Promise<{ readonly name: string; readonly workflowIds: readonly string[] }> {
-  const manifest = (await readManifest(directory)) ?? (await checkPackage(directory)).manifest;
+  const manifest = (await readManifest(path)) ?? (await checkPackage(path)).manifest;
   const workflowIds = manifest.workflows.filter(({ enabled }) => enabled).map(({ id }) => id);
   return { name: manifest.name, workflowIds };
 }
 
 /** Null where there is anything wrong: then the whole check tells everything at once. */
-async function readManifest(directory: string) {
-  const root = await realpath(directory).catch(() => null);
-  const scan = root === null ? null : await scanPackage(root, omittedNames).catch(() => null);
-  const source = root === null || scan === null ? null : await readManifestFile(root, scan).catch(() => null);
+async function readManifest(path: string) {
+  const contents = await openContents(path).catch(() => null);
+  const source = contents === null ? null : await readManifestFile(contents).catch(() => null);
   return source === null || 'mistakes' in source ? null : source.manifest;
 }

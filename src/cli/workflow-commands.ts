@@ -54,6 +54,7 @@ function workflowDocuments(head: PackageHead): readonly object[] {
     isEnabled: enabled,
     packageState: head.lifecycle.state,
     isQuarantined: head.isQuarantined,
+    isPublisherRevoked: head.isPublisherRevoked,
     timeoutMs,
     steps: steps.map(({ stepKey, taskId, needs }) => ({ stepKey, taskId, needs })),
     definitionDigest,
@@ -86,7 +87,11 @@ export async function planCommand(context: Context, input: Input): Promise<numbe
   }
   const { plan } = planned;
   // A plan decides nothing; but whoever makes one should know that it would not be admitted now.
-  const guard = decideStart(plan.target, { head, isQuarantined: head.isQuarantined, isPublisherRevoked: false });
+  const guard = decideStart(plan.target, {
+    head,
+    isQuarantined: head.isQuarantined,
+    isPublisherRevoked: head.isPublisherRevoked,
+  });
   if (guard !== null) {
     output.note(`qinglong-edge: this plan would not be admitted now: ${guard.reason}`);
   }

@@ -4,9 +4,8 @@ import { exitCodes } from './failure.ts';
 import { inForeground } from './foreground.ts';
 import { operatorName } from './operator.ts';
 import { startAndWatch } from './run-command.ts';
-import { hintRunId } from './run-id.ts';
-import { type Session, withVerbs } from './session.ts';
-import { readStart, startDocument } from './start-text.ts';
+import { withVerbs } from './session.ts';
+import { readStart, startDocument, tellStart } from './start-text.ts';
 
 export async function startCommand(context: Context, input: Input): Promise<number> {
   const [packageName = '', workflowId = ''] = input.arguments[0]!.split('/');
@@ -29,18 +28,4 @@ export async function startCommand(context: Context, input: Input): Promise<numb
     }
     return exitCodes.done;
   });
-}
-
-function tellStart(
-  { output, self }: Context,
-  session: Session,
-  { runId, isNew }: { readonly runId: string; readonly isNew: boolean },
-): void {
-  output.print(runId);
-  const what = isNew ? 'started' : 'the key led to this run already';
-  const next =
-    session.holder === null
-      ? `nobody holds the directory: ${self} serve --until-idle carries it on`
-      : `see \`${self} runs show ${hintRunId(runId)}\``;
-  output.note(`${what}; ${next}`);
 }

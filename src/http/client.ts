@@ -27,15 +27,26 @@ export function createSocketClient({ socketPath }: SocketClientOptions): Verbs {
   };
   return {
     // The holder has a working directory of its own.
-    install: async ({ directory }) =>
-      post('/v1/packages', { directory: path.resolve(directory) }, 'install it again: the same bytes install once'),
+    install: async (request) =>
+      post('/v1/packages', { path: path.resolve(request.path) }, 'install it again: the same bytes install once'),
     changeLifecycle: async ({ packageName, to, reason }) =>
       post(packageTarget(packageName, 'lifecycle'), { to, reason }, `see \`package show ${packageName}\``),
     quarantine: async ({ packageName, reason, requestedBy }) =>
       post(packageTarget(packageName, 'quarantine'), { reason, requestedBy }, 'do it again: it happens once'),
+    addPublisher: async ({ publicKey }) => post('/v1/publishers', { publicKey }, 'add it again: it happens once'),
+    revokePublisher: async ({ keyId, reason, requestedBy }) => {
+      const target = `/v1/publishers/${checkName('keyId', keyId, isIdentifier)}/revocation`;
+      return post(target, { reason, requestedBy }, 'see `publisher list`');
+    },
+    changeSetting: async ({ packageName, name, value }) =>
+      post(packageTarget(packageName, 'settings'), { name, value }, `see \`settings list ${packageName}\``),
     start: async ({ packageName, workflowId, idempotencyKey, requestedBy }) => {
       const lookUp = idempotencyKey === null ? 'see `runs list`' : `start it again with the key ${idempotencyKey}`;
       return post('/v1/runs', { packageName, workflowId, idempotencyKey, requestedBy }, lookUp);
+    },
+    retry: async ({ runId, idempotencyKey, requestedBy }) => {
+      const lookUp = idempotencyKey === null ? 'see `runs list`' : `retry it again with the key ${idempotencyKey}`;
+      return post(runTarget(runId, 'retry'), { idempotencyKey, requestedBy }, lookUp);
     },
     admit: async ({ plan, requestedBy }) =>
       post('/v1/admissions', { plan, requestedBy }, 'admit the same plan again: it gives the same receipt'),

@@ -81,7 +81,8 @@ function parseJson(bytes: Buffer): { readonly value: unknown } | { readonly rule
   try {
     return { value: JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes)) };
   } catch (error) {
-    return { rule: error instanceof SyntaxError ? `has a body that is no JSON: ${error.message}` : 'is no UTF-8' };
+    // Not the parser's own words: they quote what stands there, which may be the value of a setting.
+    return { rule: error instanceof SyntaxError ? 'has a body that is no JSON' : 'is no UTF-8' };
   }
 }
 

@@ -3,8 +3,9 @@
 import path from 'node:path';
 import * as v from 'valibot';
 import type { Mistake } from '../core/errors.ts';
-import { isIdentifier, isPackageName, isResourceId } from '../core/ids.ts';
+import { isDigest, isIdentifier, isPackageName, isResourceId } from '../core/ids.ts';
 import { limits } from '../core/limits.ts';
+import { settingNameRule } from '../core/manifest-rules.ts';
 import { describeValue } from '../core/manifest-shape.ts';
 
 export type Shape = v.ObjectEntries;
@@ -28,10 +29,11 @@ const counterRule = `must be a whole number from 0 to ${limits.counterMax}`;
 export const identifierField = text(identifierRule, isIdentifier);
 export const packageNameField = text('must be a package name: 1 to 63 of a-z, 0-9 and -', isPackageName);
 export const resourceIdField = text('must be the id of a workflow: 1 to 63 of a-z, 0-9 and -', isResourceId);
-export const directoryField = text(
-  'must be the absolute path of a directory',
+export const pathField = text(
+  'must be the absolute path of a directory or an archive',
   (value) => path.isAbsolute(value) && !value.includes('\0') && Buffer.byteLength(value) <= limits.directoryBytesMax,
 );
+export const publicKeyField = text('must be the 32 bytes of an Ed25519 key as 64 hex digits', isDigest);
 export const reasonField = reasonText;
 /** Absent and null are the same. */
 export const optionalReasonField = v.nullish(reasonText, null);
@@ -40,6 +42,7 @@ export const lifecycleField = v.picklist(
   ['active', 'disabled', 'uninstalled'],
   'must be active, disabled or uninstalled',
 );
+export const optionalOnStopField = v.nullish(v.picklist(['stop', 'detach'], 'must be stop or detach'), null);
 export const limitField = v.pipe(
   v.number(`must be a whole number from 1 to ${limits.counterMax}`),
   v.check(
@@ -47,6 +50,15 @@ export const limitField = v.pipe(
     `must be a whole number from 1 to ${limits.counterMax}`,
   ),
 );
+export const settingNameField = v.pipe(
+  v.string('must be the name of a setting'),
+  v.check(
+    (name) => settingNameRule(name) === null,
+    (issue) => settingNameRule(issue.input) ?? '',
+  ),
+);
+// Its rule never says what it is instead: that may be a password. The verb knows how long it may be.
+export const settingValueField = v.nullable(v.string('must be text, or null to unset it'));
 /** Digits, as queries and headers have them; 0 where there are none. */
 export const sequenceField = v.optional(
   v.pipe(

@@ -5,14 +5,18 @@ import { EdgeError } from '../core/errors.ts';
 import { buildInfo } from '../runtime/build-info.generated.ts';
 import { type Engine, type EngineOptions, openEngine, type StorePorts } from '../runtime/engine.ts';
 import { runDirectoryOf } from '../runtime/run-directory.ts';
+import type { OnStop } from '../runtime/settings.ts';
 import type { Verbs } from '../runtime/verbs.ts';
 import type { Store } from '../store/store.ts';
+import type { HolderStatus, Served } from './routes.ts';
 import { type SocketServer, serveSocket } from './server.ts';
 
 /** What holder.json says of the holder. */
 export type HolderIdentity = { readonly command: string; readonly socket: string };
 
 export type HolderOptions = Omit<EngineOptions, 'openStore'> & {
+  /** Ends this process as a SIGTERM does; null where a request may not end it. */
+  readonly onStopRequest?: ((onStop: OnStop | null) => void) | null;
   /** What this process runs, such as `serve`. */
   readonly command: string;
   /** Opens the store of `data` under its holder lock, with this identity in holder.json. */
@@ -23,7 +27,7 @@ export type Holder = Engine & { readonly socketPath: string };
 
 /** Throws what opening the store, the engine or the socket throws; nothing is left then. */
 export async function openHolder(options: HolderOptions): Promise<Holder> {
-  const { command } = options;
+  const { command, settings, onStopRequest = null } = options;
   const socketPath = path.join(runDirectoryOf(options.data, options.runDirectory), 'sock');
   const opening = Promise.withResolvers<Verbs>();
   // Nobody may ever ask.
@@ -31,11 +35,25 @@ export async function openHolder(options: HolderOptions): Promise<Holder> {
   let phase: 'opening' | 'open' | 'closing' = 'opening';
   let server: SocketServer | null = null;
   const describe = () => ({ phase, pid: process.pid, command, version: buildInfo.version });
+  const status = (): HolderStatus => ({ ...describe(), settings });
+  const requestStop: Served['requestStop'] = ({ onStop }) => {
+    if (onStopRequest === null) {
+      return { kind: 'not-allowed', pid: process.pid, command };
+    }
+    // After the answer is on its way: closing lets it be finished.
+    queueMicrotask(() => onStopRequest(onStop));
+    return {
+      kind: 'stopping',
+      pid: process.pid,
+      onStop: onStop ?? settings.onStop,
+      stopLimitMs: settings.stopLimitMs,
+    };
+  };
   const openStore = async (ports: StorePorts): Promise<Store> => {
     const store = await options.openStore(ports, { command, socket: socketPath });
     try {
       const verbs = verbsOf(opening.promise);
-      server = await serveSocket({ socketPath, verbs, describe, ...ports, log: options.log });
+      server = await serveSocket({ socketPath, verbs, describe, status, requestStop, ...ports, log: options.log });
       return store;
     } catch (error) {
       await store.close();
@@ -66,13 +84,33 @@ function verbsOf(opening: Promise<Verbs>): Verbs {
     install: async (request) => (await opening).install(request),
     changeLifecycle: async (request) => (await opening).changeLifecycle(request),
     quarantine: async (request) => (await opening).quarantine(request),
+    addPublisher: async (request) => (await opening).addPublisher(request),
+    revokePublisher: async (request) => (await opening).revokePublisher(request),
+    changeSetting: async (request) => (await opening).changeSetting(request),
     start: async (request) => (await opening).start(request),
+    retry: async (request) => (await opening).retry(request),
     admit: async (request) => (await opening).admit(request),
     advance: async (request) => (await opening).advance(request),
     cancel: async (request) => (await opening).cancel(request),
     clearSetAside: async (request) => (await opening).clearSetAside(request),
-    follow: async function* (request) {
-      yield* (await opening).follow(request);
+    follow: (request) => followLater(opening, request),
+  };
+}
+
+/** By hand: a generator around another one would keep whoever leaves until the next event. */
+function followLater(opening: Promise<Verbs>, request: Parameters<Verbs['follow']>[0]): ReturnType<Verbs['follow']> {
+  return {
+    [Symbol.asyncIterator]() {
+      const events = opening.then((verbs) => verbs.follow(request)[Symbol.asyncIterator]());
+      // Told to whoever asks for an event.
+      events.catch(() => {});
+      return {
+        next: async () => (await events).next(),
+        return: async () => {
+          await (await events).return?.();
+          return { done: true, value: undefined };
+        },
+      };
     },
   };
 }

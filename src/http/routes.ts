@@ -3,22 +3,27 @@
 import type { Mistake } from '../core/errors.ts';
 import type { RunEvent } from '../core/events.ts';
 import { limits } from '../core/limits.ts';
+import type { OnStop, RuntimeSettings } from '../runtime/settings.ts';
 import type { Verbs } from '../runtime/verbs.ts';
 import {
-  directoryField,
   type Fields,
   identifierField,
   lifecycleField,
   limitField,
   optionalIdentifierField,
+  optionalOnStopField,
   optionalReasonField,
   packageNameField,
+  pathField,
   planField,
+  publicKeyField,
   readFields,
   reasonField,
   resourceIdField,
   type Shape,
   sequenceField,
+  settingNameField,
+  settingValueField,
 } from './fields.ts';
 
 export type Method = 'GET' | 'POST';
@@ -26,7 +31,29 @@ export type Method = 'GET' | 'POST';
 /** What the process says of itself in `/v1/health`. */
 export type Describe = () => Readonly<Record<string, unknown>>;
 
-export type Served = { readonly verbs: Verbs; readonly describe: Describe };
+/** What a holder says of itself, to whoever may use its socket. */
+export type HolderStatus = {
+  readonly phase: 'opening' | 'open' | 'closing';
+  readonly pid: number;
+  readonly command: string;
+  readonly version: string;
+  /** The settings in force, wherever they come from. */
+  readonly settings: RuntimeSettings;
+};
+
+export type StopOutcome =
+  /** The process ends as at a SIGTERM, within that time; it has not ended yet. */
+  | { readonly kind: 'stopping'; readonly pid: number; readonly onStop: OnStop; readonly stopLimitMs: number }
+  /** It is no daemon: something else than a request decides when it ends. */
+  | { readonly kind: 'not-allowed'; readonly pid: number; readonly command: string };
+
+export type Served = {
+  readonly verbs: Verbs;
+  readonly describe: Describe;
+  readonly status: () => HolderStatus;
+  /** Asks the process to end; null for `onStop` takes its setting. */
+  readonly requestStop: (request: { readonly onStop: OnStop | null }) => StopOutcome;
+};
 
 /** The parts of a request that carry fields, none of them checked. `body` is undefined where the route has none. */
 export type RawInput = {
@@ -100,9 +127,13 @@ export const routes: readonly Route[] = [
     status: 'ok',
     ...describe(),
   })),
+  document({ method: 'GET', path: '/v1/status', place: none, body: none }, async ({ status }) => status()),
   document(
-    { method: 'POST', path: '/v1/packages', place: none, body: { directory: directoryField } },
-    ({ verbs }, input) => verbs.install(input),
+    { method: 'POST', path: '/v1/stop', place: none, body: { onStop: optionalOnStopField } },
+    async ({ requestStop }, input) => requestStop(input),
+  ),
+  document({ method: 'POST', path: '/v1/packages', place: none, body: { path: pathField } }, ({ verbs }, input) =>
+    verbs.install(input),
   ),
   document(
     {
@@ -121,6 +152,29 @@ export const routes: readonly Route[] = [
       body: { reason: reasonField, requestedBy: identifierField },
     },
     ({ verbs }, input) => verbs.quarantine(input),
+  ),
+  document(
+    { method: 'POST', path: '/v1/publishers', place: none, body: { publicKey: publicKeyField } },
+    ({ verbs }, input) => verbs.addPublisher(input),
+  ),
+  document(
+    {
+      method: 'POST',
+      path: '/v1/publishers/:keyId/revocation',
+      place: { keyId: identifierField },
+      body: { reason: reasonField, requestedBy: identifierField },
+    },
+    ({ verbs }, input) => verbs.revokePublisher(input),
+  ),
+  document(
+    {
+      method: 'POST',
+      path: '/v1/packages/:packageName/settings',
+      place: { packageName: packageNameField },
+      body: { name: settingNameField, value: settingValueField },
+      bodyBytesMax: limits.httpSettingBodyBytesMax,
+    },
+    ({ verbs }, input) => verbs.changeSetting(input),
   ),
   document(
     {
@@ -157,6 +211,15 @@ export const routes: readonly Route[] = [
       body: { requestedBy: identifierField },
     },
     ({ verbs }, input) => verbs.cancel(input),
+  ),
+  document(
+    {
+      method: 'POST',
+      path: '/v1/runs/:runId/retry',
+      place: { runId: identifierField },
+      body: { idempotencyKey: optionalIdentifierField, requestedBy: identifierField },
+    },
+    ({ verbs }, input) => verbs.retry(input),
   ),
   document(
     { method: 'POST', path: '/v1/runs/:runId/clear', place: { runId: identifierField }, body: none },

@@ -17,8 +17,8 @@ export type Serve = (connection: Connection) => void;
 export function createServing(options: Served & { readonly log: Log }, connections: ReadonlySet<Connection>): Serve {
   // node:http's events name a socket; this is the connection that it is.
   const connectionOf = new WeakMap<Socket, Connection>();
-  const { verbs, describe, log } = options;
-  const served: Served = { verbs, describe };
+  const { verbs, describe, status, requestStop, log } = options;
+  const served: Served = { verbs, describe, status, requestStop };
   const budget = createByteBudget(limits.httpBodiesBytesMax);
   const { createServer: createHttp } = process.getBuiltinModule('node:http');
   // It never listens itself, so its 30 s look at its connections never begins.

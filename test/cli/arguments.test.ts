@@ -49,7 +49,7 @@ t.test('the environment stands in for an option that is not given, and an empty 
 t.test('an unknown command is told with the nearest one', async (t) => {
   t.same(mistakesOf('rnu x'), ['rnu is no command; did you mean run?']);
   t.same(mistakesOf('runs sho 1'), ['runs has no sho; did you mean show?']);
-  t.same(mistakesOf('runs'), ['runs needs one of list, show, events, logs, cancel']);
+  t.same(mistakesOf('runs'), ['runs needs one of list, show, events, logs, cancel, retry']);
   t.same(mistakesOf('--json'), [' no command was given']);
 });
 

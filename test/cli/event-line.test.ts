@@ -3,6 +3,7 @@ import { describeEvent } from '../../src/cli/event-line.ts';
 import { lineWidth, paintLine } from '../../src/cli/line.ts';
 import { failedSteps, failureLine, nextSteps, outputHint, resultLine } from '../../src/cli/result.ts';
 import { hintRunId } from '../../src/cli/run-id.ts';
+import { elapsedOfStep } from '../../src/cli/step-state.ts';
 import { createPaint } from '../../src/cli/terminal.ts';
 import { draft } from '../../src/core/events.ts';
 import { evolve } from '../../src/core/evolve.ts';
@@ -50,6 +51,18 @@ t.test('one line for each event that matters, and none for the others', async (t
     'c: skipped: needs b, which is failed',
   ]);
 });
+
+t.test(
+  'a command takes the time that it ran, whatever the wall clock does and however late its end is recorded',
+  async (t) => {
+    const story = storyOf({ a: [] });
+    begin(story, 'a');
+    passMs(story, 120 * 24 * 3_600_000);
+    succeed(story, 'a', { durationMs: 1_500 });
+    t.equal(tell(story).at(-1), 'a: succeeded after 1.5s');
+    t.equal(elapsedOfStep(inspect(story).steps[0]!, story.wallMs), '1.5s');
+  },
+);
 
 t.test('attempts are counted within their step, as `runs logs --attempt` counts', async (t) => {
   const story = storyOf({ a: [], b: [] });

@@ -16,7 +16,7 @@ t.test('C045 a second serve is refused by name, and starts once the first was ki
   );
   t.match(
     second.err,
-    `other commands go through it by themselves; to hold the directory here, end it first: kill ${pid}\n`,
+    `other commands go through it by themselves; to hold the directory here, end it first: ${selfOf(site)} stop\n`,
   );
   first.process.kill('SIGKILL');
   await first.ended;
@@ -72,6 +72,19 @@ t.test('run beside a serve is carried on by it, and ends as its run does', async
   await printed(running, 'running (attempt 1)');
   running.process.kill('SIGINT');
   t.equal((await running.ended).code, 130);
+});
+
+t.test('settings that are given beside a daemon are told to be unused', async (t) => {
+  const site = createSite(t);
+  const serving = start(t, site, ['serve']);
+  await printed(serving, 'serves');
+  const directory = writeSteps(site, 'demo', { a: { shell: 'true' } });
+  const { code, err } = await call(t, site, 'run', directory, '--concurrency', '3', '--on-stop', 'stop');
+  t.equal(code, 0);
+  const { pid } = serving.process;
+  t.match(err, `--concurrency, --on-stop: not used, the settings are those of process ${pid} (serve)\n`);
+  serving.process.kill('SIGTERM');
+  t.equal((await serving.ended).code, 0);
 });
 
 t.test('serve says which runs end otherwise than they should, and with --verbose all', async (t) => {

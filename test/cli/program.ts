@@ -1,23 +1,22 @@
 // Runs the command line from its source as users run it: real processes, a data and a run directory of the test's own.
-import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import type { Test } from 'tap';
 import type { RunInspection } from '../../src/runtime/inspection.ts';
-import { type Ended, type Running, type Site, writePackage } from '../product/product.ts';
+import { type Ended, type Running, type Site, startProgram, writePackage } from '../program.ts';
 
-export { createSite, type Ended, printed, type Running, type Site, writePackage } from '../product/product.ts';
+export { createSite, type Ended, printed, type Running, type Site, writePackage } from '../program.ts';
 
 // Stripping the types of the whole source takes three times as long as all that a short command does.
 const compileCache = mkdtempSync(join(tmpdir(), 'qinglong-compiled-'));
 process.once('exit', () => rmSync(compileCache, { recursive: true, force: true }));
 
-const program = resolve(import.meta.dirname, '../../src/cli/main.ts');
+const file = resolve(import.meta.dirname, '../../src/cli/main.ts');
 
 /** How the program names itself, as it is called here. */
 export function nameOf(): string {
-  return `${process.execPath} ${program}`;
+  return `${process.execPath} ${file}`;
 }
 
 /** How what a command says to do next begins. */
@@ -27,27 +26,7 @@ export function selfOf(site: Site): string {
 
 /** Starts the command line; a process that outlives its test is killed. */
 export function start(t: Test, site: Site, args: readonly string[], input: string | null = null): Running {
-  const child = spawn(process.execPath, [program, '--data', site.data, '--run-dir', site.run, ...args], {
-    cwd: site.root,
-    stdio: ['pipe', 'pipe', 'pipe'],
-    env: { PATH: process.env['PATH'], TZ: 'UTC', NODE_COMPILE_CACHE: compileCache },
-  });
-  child.stdin.end(input ?? '');
-  let [out, err] = ['', ''];
-  child.stdout.setEncoding('utf8').on('data', (text: string) => {
-    out += text;
-  });
-  child.stderr.setEncoding('utf8').on('data', (text: string) => {
-    err += text;
-  });
-  const ended = new Promise<Ended>((resolve) => {
-    child.once('close', (code, signal) => resolve({ code, signal, out, err }));
-  });
-  t.teardown(async () => {
-    child.kill('SIGKILL');
-    await ended;
-  });
-  return { process: child, ended, stdout: () => out, stderr: () => err };
+  return startProgram(t, site, args, { file, env: { NODE_COMPILE_CACHE: compileCache }, input: input ?? '' });
 }
 
 export function call(t: Test, site: Site, ...args: readonly string[]): Promise<Ended> {

@@ -95,29 +95,6 @@ t.test('the list is newest first, bounded, and filtered', async (t) => {
   t.match((await call(t, site, 'runs', 'list')).out, /^RUN +STATUS +WORKFLOW +STARTED +TOOK\n/);
 });
 
-t.test('logs show what was kept, neutralized; raw bytes only when asked; and why there is none', async (t) => {
-  const site = createSite(t);
-  const steps = {
-    good: { shell: 'echo fine' },
-    noisy: { shell: "printf 'one\\n\\033[31mtwo\\nthree'; exit 1" },
-    silent: { shell: 'exit 1' },
-  };
-  await call(t, site, 'run', writeSteps(site, 'demo', steps));
-  const { run } = await newestRun(t, site);
-  const logs = (...args: readonly string[]) => call(t, site, 'runs', 'logs', run.id, ...args);
-  t.equal((await logs('noisy')).out, 'one\n\\x1b[31mtwo\nthree\n');
-  t.equal((await logs('noisy', '--raw')).out, 'one\n\x1b[31mtwo\nthree');
-  t.equal((await logs('noisy', '--tail', '1')).out, 'three\n');
-  t.match(await logs('good'), { code: 0, out: '', err: /not kept: that is done of failures only/ });
-  t.match((await logs('silent')).err, 'it wrote nothing');
-  t.match((await logs()).out, /^== good \(attempt 1, succeeded\): .*\n== noisy \(attempt 1, failed\)\none\n/);
-  t.match(await logs('nosuch'), { code: 3, err: /has no step nosuch/ });
-  t.match(await logs('noisy', '--attempt', '2'), { code: 3, err: /has 1 attempts, not 2/ });
-  t.match(await ask(t, site, 'runs', 'logs', run.id, 'noisy'), {
-    attempts: [{ stepKey: 'noisy', source: 'kept', text: 'one\n\x1b[31mtwo\nthree' }],
-  });
-});
-
 t.test('verify tells a sound history from a changed one, run by run', async (t) => {
   const site = createSite(t);
   await call(t, site, 'run', writeSteps(site, 'good', { a: { shell: 'true' } }));

@@ -40,8 +40,8 @@ function lastAttempt(story: Story, stepKey: string): RunAttempt {
   return [...story.rows.attempts.values()].filter(({ stepRunId }) => stepRunId === step.id).at(-1)!;
 }
 
-export function succeed(story: Story, stepKey: string): void {
-  append(story, endDraft(lastAttempt(story, stepKey), 'succeeded', { exitCode: 0 }));
+export function succeed(story: Story, stepKey: string, known: Partial<AttemptEndPayload> = {}): void {
+  append(story, endDraft(lastAttempt(story, stepKey), 'succeeded', { exitCode: 0, ...known }));
 }
 
 const failure = { exitCode: 3, outputBytes: 12, errorCode: 'exit_code', errorSummary: 'exit code 3' } as const;

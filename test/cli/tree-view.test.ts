@@ -6,13 +6,13 @@ import { createOutput, type OutputStream } from '../../src/cli/output.ts';
 import { createTreeView } from '../../src/cli/tree-view.ts';
 import { draft } from '../../src/core/events.ts';
 import { realAlarm, realClock } from '../../src/runtime/ports.ts';
-import { append, begin, inspect, storyOf, succeed } from './stories.ts';
+import { append, begin, fail, inspect, storyOf, succeed } from './stories.ts';
 import { createTinyTerminal } from './tiny-terminal.ts';
 
 const size = { columns: 60, rows: 12 };
 
 /** A view on a terminal of its own; both streams end there. */
-function openView(story: ReturnType<typeof storyOf>) {
+function openView(story: ReturnType<typeof storyOf>, titles: ReadonlyMap<string, string> = new Map()) {
   const terminal = createTinyTerminal(size);
   const stream = Object.assign(new PassThrough(), { isTTY: true, ...size }) as OutputStream;
   // The terminal's own driver makes a line end of each line feed.
@@ -22,8 +22,8 @@ function openView(story: ReturnType<typeof storyOf>) {
   const clock = realClock();
   const context = { output, clock, alarm: realAlarm(clock), self: 'qinglong-edge' } as Context;
   const outputs = createAttemptOutputs({ data: '/nonexistent', runDirectory: () => null });
-  const view = createTreeView({ context, evidence: story.evidence, titles: new Map(), outputs });
-  return { terminal, view, output };
+  const view = createTreeView({ context, evidence: story.evidence, titles, outputs });
+  return { terminal, view, output, outputs };
 }
 
 t.test('a run that is left keeps its last frame on the screen, and what is said stands below it', async (t) => {
@@ -69,4 +69,29 @@ t.test('at its end a run stands there once, whole', async (t) => {
   const text = terminal.lines().join('\n');
   t.equal(text.split('└─ ').length, 2, text);
   t.match(text, /^a note\nnet-watch\/watch {2}succeeded .*\n└─ ✓ a .*\n\nsucceeded: net-watch\/watch, 1 step in /);
+});
+
+t.test('C024 titles and what commands wrote are text in the tree too, whatever they hold', async (t) => {
+  const story = storyOf({ a: [], b: [] });
+  const titles = new Map([['b', '<img src=x onerror=alert(1)>\x1b[2J']]);
+  begin(story, 'a');
+  const { terminal, view, output, outputs } = openView(story, titles);
+  view.event(story.events.at(-1)!, story.rows);
+  const attemptId = [...story.rows.attempts.keys()][0]!;
+  const tail = Buffer.from('first\n\x1b]0;x\x07<script>\u202e\n');
+  outputs.collect({ attemptId, tail, totalBytes: 5000 });
+  fail(story, 'a');
+  view.event(story.events.at(-1)!, story.rows);
+  view.note('now');
+  await output.flush();
+  const live = terminal.lines().join('\n');
+  t.match(live, /✗ a .* {2}exit code 3 {2}\\x1b\]0;x\\x07<script…/);
+  t.match(live, /○ b .*<img src=x onerror=alert\(1\)>\\x1b…/);
+  begin(story, 'b');
+  succeed(story, 'b');
+  append(story, draft('workflow.failed', { errorCode: null, errorSummary: null }));
+  view.end(inspect(story));
+  view.close();
+  await output.flush();
+  t.match(terminal.lines().join('\n'), '  (4.9 KiB before)\n  first\n  \\x1b]0;x\\x07<script>\\u202e');
 });

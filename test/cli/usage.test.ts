@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
+import { settingFlag, settingNames, settingVariable } from '../../src/runtime/settings.ts';
 import { call, createSite, nameOf, type Refused, selfOf, start, writePackage, writeSteps } from './program.ts';
 
 t.test('mistakes of a command line are told at once, and nothing is made', async (t) => {
@@ -119,7 +120,8 @@ t.test('help and version need no data directory', async (t) => {
   const site = createSite(t);
   const help = await call(t, site, 'runs', 'logs', '--help');
   t.equal(help.code, 0);
-  t.equal(help.out.split('\n')[0], `usage: ${nameOf()} runs logs ID [STEP] [--attempt N] [--tail N] [--raw]`);
+  const options = '[--attempt N] [--tail N] [--all] [--offset BYTES] [--bytes N] [--follow] [--raw]';
+  t.equal(help.out.split('\n')[0], `usage: ${nameOf()} runs logs ID [STEP] ${options}`);
   t.equal((await call(t, site, 'help', 'runs', 'logs')).out, help.out);
   t.match(await call(t, site, 'package', 'quarantine', 'demo'), {
     code: 2,
@@ -129,6 +131,22 @@ t.test('help and version need no data directory', async (t) => {
   t.match(version.out, /^qinglong-edge \d+\.\d+\.\d+ \(\d{4}-\d\d-\d\d\), Node\.js \S+, SQLite \S+\n$/);
   t.equal((await call(t, site)).code, 2, 'nothing at all is a mistake');
 });
+
+t.test(
+  'help of what holds a directory tells every setting, and what else takes one says nothing of the rest',
+  async (t) => {
+    const site = createSite(t);
+    for (const command of ['serve', 'run']) {
+      const { out } = await call(t, site, command, '--help');
+      for (const name of settingNames) {
+        t.match(out, new RegExp(`^ +--${settingFlag(name)} .+ \\[${settingVariable(name)}\\]$`, 'm'));
+      }
+    }
+    const stop = (await call(t, site, 'stop', '--help')).out;
+    t.match(stop, '[--on-stop HOW]\n');
+    t.notMatch(stop, settingVariable('onStop'), 'the daemon has its own');
+  },
+);
 
 t.test('a sound package is said to be sound, and not installed', async (t) => {
   const site = createSite(t);

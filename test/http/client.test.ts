@@ -11,9 +11,12 @@ type Teardown = { teardown(action: () => unknown): void };
 type Ask = (client: Verbs) => Promise<unknown>;
 
 const changes: Readonly<Record<string, Ask>> = {
-  install: (client) => client.install({ directory: '/p' }),
+  install: (client) => client.install({ path: '/p' }),
   changeLifecycle: (client) => client.changeLifecycle({ packageName: 'net-watch', to: 'active', reason: null }),
   quarantine: (client) => client.quarantine({ packageName: 'net-watch', reason: 'r', requestedBy: 'cli' }),
+  changeSetting: (client) => client.changeSetting({ packageName: 'net-watch', name: 'TOKEN', value: '日\n' }),
+  addPublisher: (client) => client.addPublisher({ publicKey: 'ab'.repeat(32) }),
+  revokePublisher: (client) => client.revokePublisher({ keyId: 'pk_1', reason: 'r', requestedBy: 'cli' }),
   start: (client) =>
     client.start({ packageName: 'net-watch', workflowId: 'w', idempotencyKey: 'k', requestedBy: 'cli' }),
   admit: (client) => client.admit({ plan: { planId: 'p', text: '日本' }, requestedBy: 'cli' }),
@@ -51,10 +54,10 @@ t.test('every verb gives through the socket what it gives directly', async (t) =
   t.same(await firstEvent(scene.client), await firstEvent(verbs));
 });
 
-t.test('a directory is that of the client, not of the holder', async (t) => {
+t.test('a path is that of the client, not of the holder', async (t) => {
   const scene = await openScene(t);
-  await scene.client.install({ directory: 'packages/wan-watch' });
-  t.same(scene.calls, [{ verb: 'install', request: { directory: path.resolve('packages/wan-watch') } }]);
+  await scene.client.install({ path: 'packages/wan-watch' });
+  t.same(scene.calls, [{ verb: 'install', request: { path: path.resolve('packages/wan-watch') } }]);
 });
 
 t.test('an error comes back as it was thrown', async (t) => {
@@ -64,7 +67,7 @@ t.test('an error comes back as it was thrown', async (t) => {
   ];
   const thrown = new EdgeError('invalid', 'two mistakes', { hint: 'correct them', mistakes });
   const scene = await openScene(t, { install: () => Promise.reject(thrown) });
-  const error = await rejection(scene.client.install({ directory: '/p' }));
+  const error = await rejection(scene.client.install({ path: '/p' }));
   t.ok(error instanceof EdgeError);
   t.match(error, { code: 'invalid', message: 'two mistakes', hint: 'correct them' });
   t.same((error as EdgeError).mistakes, mistakes);

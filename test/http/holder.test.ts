@@ -6,8 +6,12 @@ import { EdgeError } from '../../src/core/errors.ts';
 import type { RunEvent } from '../../src/core/events.ts';
 import { createSocketClient } from '../../src/http/client.ts';
 import { type HolderOptions, openHolder } from '../../src/http/holder.ts';
+import { askStatus, askToStop } from '../../src/http/holder-client.ts';
+import type { HolderStatus } from '../../src/http/routes.ts';
 import type { StorePorts } from '../../src/runtime/engine.ts';
+import { defaultSettings } from '../../src/runtime/settings.ts';
 import { openSqliteStore } from '../../src/sqlite.ts';
+import { launcherShell } from '../launcher-shell.ts';
 import { ask, askJson, makeDirectory, rejection } from './scene.ts';
 
 type Teardown = { teardown(action: () => unknown): void };
@@ -38,8 +42,7 @@ function optionsFor(directory: string, overrides: Partial<HolderOptions> = {}): 
     drives: true,
     log: () => {},
     onOutput: null,
-    concurrencyMax: null,
-    shell: null,
+    settings: { ...defaultSettings('edge'), ...(launcherShell && { shell: launcherShell }) },
     command: 'test',
     openStore: async (ports, identity) => openStore(data, ports, identity),
     ...overrides,
@@ -70,7 +73,7 @@ const nightly = { packageName: 'net-watch', workflowId: 'nightly', idempotencyKe
 
 t.test('a package is installed, run and followed to its end through the socket', async (t) => {
   const { directory, client, holder } = await openHeld(t);
-  const installed = await client.install({ directory: writePackage(directory) });
+  const installed = await client.install({ path: writePackage(directory) });
   t.match(installed, { packageName: 'net-watch', outcome: { kind: 'installed' } });
   const started = await client.start(nightly);
   t.equal(started.kind, 'created');
@@ -86,7 +89,7 @@ t.test('a package is installed, run and followed to its end through the socket',
 
 t.test('cancel takes effect at once, and who follows sees it', async (t) => {
   const { directory, client } = await openHeld(t);
-  await client.install({ directory: writePackage(directory) });
+  await client.install({ path: writePackage(directory) });
   const started = await client.start({ ...nightly, workflowId: 'endless' });
   const { runId } = (started as Extract<typeof started, { kind: 'created' }>).receipt;
   const types: string[] = [];
@@ -105,8 +108,8 @@ t.test('mistakes in a package and unknown runs come back as they are', async (t)
   const broken = path.join(directory, 'broken');
   mkdirSync(broken);
   writeFileSync(path.join(broken, 'qinglong.json'), '{"schema":"qinglong/package@v1","name":"A B"}');
-  const through = (await rejection(client.install({ directory: broken }))) as EdgeError;
-  const direct = (await rejection(holder.verbs.install({ directory: broken }))) as EdgeError;
+  const through = (await rejection(client.install({ path: broken }))) as EdgeError;
+  const direct = (await rejection(holder.verbs.install({ path: broken }))) as EdgeError;
   t.equal(through.code, 'invalid');
   t.ok(through.mistakes.length > 1);
   t.same(through.mistakes, direct.mistakes);
@@ -123,6 +126,75 @@ t.test('holder.json names the socket, which is private, and says who answers', a
   t.equal(statSync(holder.socketPath).mode & 0o777, 0o600);
   const health = await ask(named.socket, { target: '/v1/health' });
   t.match(health.document, { status: 'ok', phase: 'open', pid: process.pid, command: 'test', version: /^\d/ });
+});
+
+t.test('a holder tells the settings in force, also while it opens', async (t) => {
+  const directory = makeDirectory(t);
+  const settings = { ...defaultSettings('edge'), concurrency: 3, stopLimitMs: 60_000 };
+  const options = optionsFor(directory, { settings });
+  const opening = Promise.withResolvers<HolderStatus>();
+  const holder = await openHolder({
+    ...options,
+    openStore: async (ports, identity) => {
+      const store = await options.openStore(ports, identity);
+      const attach = store.attach.bind(store);
+      store.attach = (hooks) => {
+        askStatus(path.join(directory, 'run', 'sock')).then(opening.resolve, opening.reject);
+        attach(hooks);
+      };
+      return store;
+    },
+  });
+  t.match(await opening.promise, { pid: process.pid, command: 'test', settings });
+  t.match(await askStatus(holder.socketPath), { phase: 'open', settings });
+  await holder.close('stop');
+});
+
+t.test('a request to stop is answered before anything ends, and passed on with what it says', async (t) => {
+  const directory = makeDirectory(t);
+  const asked: (string | null)[] = [];
+  const stopped = Promise.withResolvers<void>();
+  const holder = await openHolder(
+    optionsFor(directory, {
+      settings: { ...defaultSettings('edge'), onStop: 'detach' },
+      onStopRequest: (onStop) => {
+        asked.push(onStop);
+        holder.close(onStop ?? 'stop').then(stopped.resolve, stopped.reject);
+      },
+    }),
+  );
+  t.same(await askToStop(holder.socketPath, null), {
+    kind: 'stopping',
+    pid: process.pid,
+    onStop: 'detach',
+    stopLimitMs: 5_000,
+  });
+  await stopped.promise;
+  t.same(asked, [null]);
+  t.match(await rejection(askToStop(holder.socketPath, 'stop')), { code: 'unavailable' });
+});
+
+t.test('a holder that is no daemon is not ended by a request', async (t) => {
+  const { holder, client } = await openHeld(t);
+  t.same(await askToStop(holder.socketPath, 'stop'), { kind: 'not-allowed', pid: process.pid, command: 'test' });
+  t.match(await client.advance({ limit: 1 }), { hasMore: false }, 'it goes on');
+});
+
+t.test('who follows and leaves is let go at once, though no event comes', async (t) => {
+  const { directory, client, holder } = await openHeld(t);
+  await client.install({ path: writePackage(directory) });
+  const started = await client.start({ ...nightly, workflowId: 'endless' });
+  const { runId } = (started as Extract<typeof started, { kind: 'created' }>).receipt;
+  for (const { follow } of [holder.verbs, client]) {
+    const events = follow({ runId, after: 0 })[Symbol.asyncIterator]();
+    for (let step = await events.next(); !step.done && step.value.type !== 'attempt.started'; ) {
+      step = await events.next();
+    }
+    const waiting = events.next();
+    t.same(await events.return?.(), { done: true, value: undefined });
+    t.match(await waiting, { done: true });
+    t.match(await events.next(), { done: true });
+  }
 });
 
 t.test('a second holder is refused with the name of the first, which goes on', async (t) => {
@@ -159,7 +231,7 @@ t.test('closing takes the socket and holder.json away, and the directory can be 
 
 t.test('closing ends streams with the reason, also while a command runs', async (t) => {
   const { directory, client, holder } = await openHeld(t);
-  await client.install({ directory: writePackage(directory) });
+  await client.install({ path: writePackage(directory) });
   const started = await client.start({ ...nightly, workflowId: 'endless' });
   const { runId } = (started as Extract<typeof started, { kind: 'created' }>).receipt;
   const running = Promise.withResolvers<void>();

@@ -109,7 +109,7 @@ t.test('a body at its bound is taken, and one byte more is refused although it w
     ['/v1/admissions', limits.httpPlanBodyBytesMax],
     ['/v1/packages', limits.httpBodyBytesMax],
   ] as const) {
-    const fill = (bytes: number) => `{"directory":"/p"}`.padEnd(bytes);
+    const fill = (bytes: number) => `{"path":"/p"}`.padEnd(bytes);
     const fits = await ask(scene.socketPath, { target, body: fill(bytesMax) });
     t.not(fits.status, 413, `${target} takes ${bytesMax}`);
     const declared = await ask(scene.socketPath, { target, body: fill(bytesMax + 1) });

@@ -1,12 +1,14 @@
 import t from 'tap';
 import { EdgeError, errorTable, InvariantError } from '../../src/core/errors.ts';
 import { limits } from '../../src/core/limits.ts';
-import { ask, askJson, openScene, sampleTarget } from './scene.ts';
+import { askStatus } from '../../src/http/holder-client.ts';
+import { defaultSettings } from '../../src/runtime/settings.ts';
+import { ask, askJson, openScene, sampleTarget, sendBytes } from './scene.ts';
 
 type Case = { readonly target: string; readonly body: unknown; readonly verb: string; readonly request: unknown };
 
 const cases: readonly Case[] = [
-  { target: '/v1/packages', body: { directory: '/p' }, verb: 'install', request: { directory: '/p' } },
+  { target: '/v1/packages', body: { path: '/p' }, verb: 'install', request: { path: '/p' } },
   {
     target: '/v1/packages/net-watch/lifecycle',
     body: { to: 'disabled', reason: 'noisy: “ja”' },
@@ -24,6 +26,30 @@ const cases: readonly Case[] = [
     body: { reason: 'bad', requestedBy: 'operator:root' },
     verb: 'quarantine',
     request: { packageName: 'net-watch', reason: 'bad', requestedBy: 'operator:root' },
+  },
+  {
+    target: '/v1/publishers',
+    body: { publicKey: 'ab'.repeat(32) },
+    verb: 'addPublisher',
+    request: { publicKey: 'ab'.repeat(32) },
+  },
+  {
+    target: '/v1/publishers/pk_1/revocation',
+    body: { reason: 'leaked', requestedBy: 'cli' },
+    verb: 'revokePublisher',
+    request: { keyId: 'pk_1', reason: 'leaked', requestedBy: 'cli' },
+  },
+  {
+    target: '/v1/packages/net-watch/settings',
+    body: { name: 'TOKEN', value: '密 "x"\n' },
+    verb: 'changeSetting',
+    request: { packageName: 'net-watch', name: 'TOKEN', value: '密 "x"\n' },
+  },
+  {
+    target: '/v1/packages/net-watch/settings',
+    body: { name: 'TOKEN', value: null },
+    verb: 'changeSetting',
+    request: { packageName: 'net-watch', name: 'TOKEN', value: null },
   },
   {
     target: '/v1/runs',
@@ -49,6 +75,18 @@ const cases: readonly Case[] = [
     body: { requestedBy: 'cli' },
     verb: 'cancel',
     request: { runId: 'run-1', requestedBy: 'cli' },
+  },
+  {
+    target: '/v1/runs/run-1/retry',
+    body: { idempotencyKey: 'k-1', requestedBy: 'cli' },
+    verb: 'retry',
+    request: { runId: 'run-1', idempotencyKey: 'k-1', requestedBy: 'cli' },
+  },
+  {
+    target: '/v1/runs/run-1/retry',
+    body: { requestedBy: 'cli' },
+    verb: 'retry',
+    request: { runId: 'run-1', idempotencyKey: null, requestedBy: 'cli' },
   },
   { target: '/v1/runs/run-1/clear', body: {}, verb: 'clearSetAside', request: { runId: 'run-1' } },
 ];
@@ -78,6 +116,24 @@ t.test('health says ok and what the process says of itself', async (t) => {
   const scene = await openScene(t);
   const { status, document } = await ask(scene.socketPath, { target: '/v1/health' });
   t.same([status, document], [200, { status: 'ok', command: 'test' }]);
+});
+
+t.test('status says who the process is and what its settings are', async (t) => {
+  const scene = await openScene(t);
+  const { status, document } = await ask(scene.socketPath, { target: '/v1/status' });
+  t.equal(status, 200);
+  t.match(document, { pid: 1, command: 'test', phase: 'open', settings: defaultSettings('edge') });
+  t.same(await askStatus(scene.socketPath), document);
+});
+
+t.test('a stop is asked for with or without what becomes of the commands, and its outcome is a document', async (t) => {
+  const scene = await openScene(t);
+  for (const body of [{}, { onStop: null }, { onStop: 'stop' }, { onStop: 'detach' }]) {
+    const { status, document } = await askJson(scene.socketPath, '/v1/stop', body);
+    t.same([status, document], [200, { kind: 'not-allowed', pid: 1, command: 'test' }]);
+  }
+  t.equal((await askJson(scene.socketPath, '/v1/stop', { onStop: 'wait' })).status, 400);
+  t.equal((await ask(scene.socketPath, { target: '/v1/stop' })).status, 405);
 });
 
 t.test('every error of the table has its status, its hint and its mistakes', async (t) => {
@@ -132,21 +188,27 @@ t.test('every mistake of a request is told at once, and no verb is called', asyn
 
 const long = 'x'.repeat(limits.identifierBytesMax);
 const wrongFields: readonly (readonly [string, unknown, string])[] = [
-  ['/v1/packages', { directory: 'relative' }, 'directory'],
-  ['/v1/packages', { directory: '/nul\0' }, 'directory'],
-  ['/v1/packages', { directory: `/${'d'.repeat(4096)}` }, 'directory'],
-  ['/v1/packages', { directory: '/half\ud800' }, 'directory'],
-  ['/v1/packages', {}, 'directory'],
+  ['/v1/packages', { path: 'relative' }, 'path'],
+  ['/v1/packages', { path: '/nul\0' }, 'path'],
+  ['/v1/packages', { path: `/${'d'.repeat(4096)}` }, 'path'],
+  ['/v1/packages', { path: '/half\ud800' }, 'path'],
+  ['/v1/packages', {}, 'path'],
+  ['/v1/publishers', { publicKey: 'AB'.repeat(32) }, 'publicKey'],
+  ['/v1/publishers/pk_1/revocation', { reason: ' ', requestedBy: 'cli' }, 'reason'],
   ['/v1/packages', [], ''],
   ['/v1/packages', null, ''],
   ['/v1/packages', 'text', ''],
-  ['/v1/packages', JSON.parse('{"directory":"/p","__proto__":{"directory":"/q"}}'), '__proto__'],
+  ['/v1/packages', JSON.parse('{"path":"/p","__proto__":{"path":"/q"}}'), '__proto__'],
   ['/v1/packages/net-watch/quarantine', { reason: '   ', requestedBy: 'cli' }, 'reason'],
   ['/v1/packages/net-watch/quarantine', { reason: 'é'.repeat(1025), requestedBy: 'cli' }, 'reason'],
   ['/v1/packages/net-watch/quarantine', { reason: null, requestedBy: 'cli' }, 'reason'],
   ['/v1/packages/net-watch/quarantine', { reason: 'r', requestedBy: `${long}x` }, 'requestedBy'],
   ['/v1/packages/net-watch/quarantine', { reason: 'r', requestedBy: 'a b' }, 'requestedBy'],
   ['/v1/packages/net-watch/quarantine', { reason: 'r', requestedBy: '' }, 'requestedBy'],
+  ['/v1/packages/net-watch/settings', { name: 'a-b', value: 'x' }, 'name'],
+  ['/v1/packages/net-watch/settings', { name: 'QL_X', value: 'x' }, 'name'],
+  ['/v1/packages/net-watch/settings', { name: 'A' }, 'value'],
+  ['/v1/packages/net-watch/settings', { name: 'A', value: 5 }, 'value'],
   ['/v1/runs', { packageName: 'p', workflowId: 'W', requestedBy: 'cli' }, 'workflowId'],
   ['/v1/runs', { packageName: 'p', workflowId: 'w', requestedBy: 'cli', idempotencyKey: '' }, 'idempotencyKey'],
   ['/v1/runs', { packageName: 'p', workflowId: 'w', requestedBy: 'cli', idempotencyKey: '-k' }, 'idempotencyKey'],
@@ -168,6 +230,26 @@ t.test('a field that breaks its rule is named', async (t) => {
     t.match(document, { error: { code: 'invalid', mistakes: [{ path, rule: /./ }] } });
   }
   t.same(scene.calls, []);
+});
+
+t.test('no answer repeats the value of a setting, however wrong the request is', async (t) => {
+  const scene = await openScene(t);
+  const target = '/v1/packages/net-watch/settings';
+  const bodies = [
+    JSON.stringify({ name: 'a-b', value: 'hunter2' }),
+    JSON.stringify({ name: 'A', value: ['hunter2'] }),
+    JSON.stringify({ name: 'A', value: 4711_4711 }),
+    '{"name":"A","value":"hunter2"',
+    '{"name":"A","value":hunter2}',
+    '{"name":"A","value":"hunter2\n"}',
+  ];
+  for (const body of bodies) {
+    const head = `POST ${target} HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\n`;
+    const text = await sendBytes(scene.socketPath, `${head}Content-Length: ${body.length}\r\n\r\n${body}`);
+    t.match(text, /^HTTP\/1\.1 400 .*"code":"invalid"/s, body);
+    t.notMatch(text, /hunter|4711/);
+  }
+  t.same([scene.calls, scene.lines], [[], []]);
 });
 
 t.test('many mistakes are cut to what a person reads', async (t) => {

@@ -9,8 +9,10 @@ import { EdgeError } from '../../src/core/errors.ts';
 import type { RunEvent } from '../../src/core/events.ts';
 import type { Alarm, Clock } from '../../src/core/ports.ts';
 import { createSocketClient } from '../../src/http/client.ts';
+import type { Served } from '../../src/http/routes.ts';
 import { type SocketServer, serveSocket } from '../../src/http/server.ts';
 import { realAlarm, realClock } from '../../src/runtime/ports.ts';
+import { defaultSettings } from '../../src/runtime/settings.ts';
 import type { Verbs } from '../../src/runtime/verbs.ts';
 
 type Teardown = { teardown(action: () => unknown): void };
@@ -47,6 +49,14 @@ export function sampleEvent(sequence: number, summary = 'ok'): RunEvent {
   };
 }
 
+const samplePublisher = {
+  keyId: 'pk_1',
+  publicKey: 'ab'.repeat(32),
+  addedAtMs: 1,
+  revokedAtMs: null,
+  revokeReason: null,
+};
+
 export type Call = { readonly verb: keyof Verbs; readonly request: unknown };
 
 /** Verbs that note each call and give a fixed outcome, where a test does not say otherwise. */
@@ -63,11 +73,18 @@ export function createVerbs(overrides: Partial<Verbs> = {}): { readonly verbs: V
         version: '1.0.0',
         files: 2,
         bytes: 100,
-        outcome: { kind: 'existing', target: sampleTarget, lifecycleState: 'active' },
+        mended: [],
+        outcome: { kind: 'existing', target: sampleTarget, lifecycleState: 'active', trust: { kind: 'unsigned' } },
       }),
     changeLifecycle: async (request) => note('changeLifecycle', request, { kind: 'changed', target: sampleTarget }),
     quarantine: async (request) => note('quarantine', request, { kind: 'quarantined', target: sampleTarget }),
+    addPublisher: async (request) => note('addPublisher', request, { kind: 'existing', publisher: samplePublisher }),
+    revokePublisher: async (request) =>
+      note('revokePublisher', request, { kind: 'revoked', keyId: request.keyId, packageNames: ['net-watch'] }),
+    changeSetting: async (request) =>
+      note('changeSetting', request, { kind: 'changed', isAsked: true, nearestName: null }),
     start: async (request) => note('start', request, { kind: 'not-found', reason: 'no package “net-watch”' }),
+    retry: async (request) => note('retry', request, { kind: 'not-found', reason: 'run run-1 is unknown' }),
     admit: async (request) => note('admit', request, { kind: 'conflict', reason: 'another plan has this id' }),
     advance: async (request) =>
       note('advance', request, { outcomes: [{ runId: 'run-1', kind: 'not-found' }], hasMore: true }),
@@ -81,6 +98,13 @@ export function createVerbs(overrides: Partial<Verbs> = {}): { readonly verbs: V
   };
   return { verbs, calls };
 }
+
+/** A process that says who it is, and that nobody ends. */
+export const idleHolder: Omit<Served, 'verbs'> = {
+  describe: () => ({ command: 'test' }),
+  status: () => ({ phase: 'open', pid: 1, command: 'test', version: '0.0.0', settings: defaultSettings('edge') }),
+  requestStop: () => ({ kind: 'not-allowed', pid: 1, command: 'test' }),
+};
 
 export type SimulatedTime = {
   readonly clock: Clock;
@@ -134,7 +158,7 @@ export async function openScene(
   const server = await serveSocket({
     socketPath,
     verbs,
-    describe: () => ({ command: 'test' }),
+    ...idleHolder,
     clock,
     alarm: time?.alarm ?? realAlarm(clock),
     log: (line) => lines.push(line),

@@ -1,8 +1,10 @@
 // A process that serves on the socket path in its argument and does nothing else. At each SIGUSR2 it writes one line:
 // what keeps it alive, and whether it has loaded node:http. Not a test itself.
 import { writeSync } from 'node:fs';
+import type { Served } from '../../src/http/routes.ts';
 import { serveSocket } from '../../src/http/server.ts';
 import { realAlarm, realClock } from '../../src/runtime/ports.ts';
+import { defaultSettings } from '../../src/runtime/settings.ts';
 import type { Verbs } from '../../src/runtime/verbs.ts';
 
 const clock = realClock();
@@ -11,7 +13,19 @@ const verbs = {
   follow: async function* () {},
 } as Partial<Verbs> as Verbs;
 const socketPath = process.argv[2]!;
-await serveSocket({ socketPath, verbs, describe: () => ({}), clock, alarm: realAlarm(clock), log: () => {} });
+// Not from scene.ts, which loads node:http.
+const holder: Omit<Served, 'verbs'> = {
+  describe: () => ({}),
+  status: () => ({
+    phase: 'open',
+    pid: process.pid,
+    command: 'test',
+    version: '0.0.0',
+    settings: defaultSettings('edge'),
+  }),
+  requestStop: () => ({ kind: 'not-allowed', pid: process.pid, command: 'test' }),
+};
+await serveSocket({ socketPath, verbs, ...holder, clock, alarm: realAlarm(clock), log: () => {} });
 
 const { moduleLoadList } = process as unknown as { readonly moduleLoadList: readonly string[] };
 const report = (name: string) => {

@@ -8,13 +8,13 @@ import { limits } from '../../src/core/limits.ts';
 import { createSocketClient } from '../../src/http/client.ts';
 import { serveSocket } from '../../src/http/server.ts';
 import { realAlarm, realClock } from '../../src/runtime/ports.ts';
-import { createVerbs, makeDirectory, openScene, rejection } from './scene.ts';
+import { createVerbs, idleHolder, makeDirectory, openScene, rejection } from './scene.ts';
 
 const clock = realClock();
 
 function serve(socketPath: string) {
   const { verbs } = createVerbs();
-  return serveSocket({ socketPath, verbs, describe: () => ({}), clock, alarm: realAlarm(clock), log: () => {} });
+  return serveSocket({ socketPath, verbs, ...idleHolder, clock, alarm: realAlarm(clock), log: () => {} });
 }
 
 function modeOf(file: string): number {
