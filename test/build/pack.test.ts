@@ -31,6 +31,20 @@ t.test('any text comes back byte for byte', async (t) => {
   t.equal(stdout, Buffer.from(text).toString('hex'));
 });
 
+t.test('a part comes out of whichever box it is in, and parts that share a box are stored once', async (t) => {
+  const filler = (word: string) => `exports.x="${word.repeat(20_000)}".length;`;
+  const parts = [
+    {
+      name: './0.js',
+      code: 'console.log(require("./1.js").x,require("./4.js").x,require("./3.js").x,require("./2.js").x)',
+    },
+    ...['ab', 'cd', 'efgh', 'ij'].map((word, index) => ({ name: `./${index + 1}.js`, code: filler(word) })),
+  ];
+  const text = packProgram(parts, './0.js', 24);
+  t.equal(text.split('()=>{/*').length - 1, 4, 'boxes: the largest part has one to itself');
+  t.match(run(t, text), { status: 0, stdout: '40000 40000 80000 40000\n' });
+});
+
 t.test('an error names the part that it comes from', async (t) => {
   const code = 'function broken(){throw new TypeError("here")}\nbroken()';
   const { status, stderr, file } = run(t, packProgram([{ name: './0.js', code }], './0.js', 24));

@@ -69,7 +69,7 @@ function runTask(options: {
   const task = checked.manifest.tasks.find(({ id }) => id === taskId)!;
   const [command, ...before] = shell.command;
   const { status, stdout, stderr } = spawnSync(command!, [...before, ...task.argv], {
-    cwd: join(checked.directory, task.cwd),
+    cwd: join(checked.contents.path, task.cwd),
     env: { PATH: shell.path, HOME: '/', TZ: 'UTC', LANG: 'C.UTF-8', ...task.env, QL_RUN_ID: 'run-1', ...env },
     encoding: 'utf8',
     stdio: ['ignore', 'pipe', 'pipe'],

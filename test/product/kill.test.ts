@@ -2,6 +2,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
+import { killer } from './killer.ts';
 import {
   attemptDirectories,
   cli,
@@ -55,24 +56,6 @@ async function checkRecovery(t: Test, site: Site, trace: string): Promise<void> 
   t.equal((await cli(t, site, 'verify')).code, 0, 'history folds to the present');
   t.same(attemptDirectories(site), [], 'nothing is left in the run directory');
 }
-
-/** Kills the process right before or right after its n-th COMMIT of a transaction that changed something. */
-const killer = (point: 'before' | 'after', commit: number) => `
-const { DatabaseSync } = require('node:sqlite');
-const exec = DatabaseSync.prototype.exec;
-const changes = (db) => db.prepare('SELECT total_changes() AS n').get().n;
-const begun = new WeakMap();
-let commits = 0;
-const die = () => process.kill(process.pid, 'SIGKILL');
-DatabaseSync.prototype.exec = function (sql) {
-  if (/^BEGIN/.test(sql)) begun.set(this, changes(this));
-  const isLast = sql === 'COMMIT' && changes(this) > begun.get(this) && ++commits === ${commit};
-  if (isLast && ${point === 'before'}) die();
-  const result = exec.call(this, sql);
-  if (isLast) die();
-  return result;
-};
-`;
 
 for (const profile of ['edge', 'standalone']) {
   // The moments are events of the run itself, so that every phase is met on a machine of any speed.

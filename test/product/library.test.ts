@@ -1,9 +1,11 @@
 // The library as embedders load it: the built entry point, in this process.
+import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import type * as library from '../../src/index.ts';
-import { createSite, writePackage } from './product.ts';
+import { until } from '../executor/until.ts';
+import { attemptDirectories, createSite, writePackage } from './product.ts';
 
 const { openRuntime } = createRequire(import.meta.url)('../../dist/index.cjs') as typeof library;
 
@@ -87,11 +89,66 @@ t.test('wrong arguments are refused with their names, and harm nothing', async (
   t.equal((await typesOf(runtime, await start(runtime))).at(-1), 'workflow.succeeded', 'it still works');
 });
 
+t.test('a run that has ended is retried, and both tell of each other', async (t) => {
+  let fails = true;
+  const runtime = await open(t, {
+    handlers: {
+      'embedded/work': () => {
+        if (fails) {
+          throw new RangeError('not yet');
+        }
+      },
+    },
+  });
+  const runId = await start(runtime);
+  await typesOf(runtime, runId);
+  fails = false;
+  const retried = await runtime.retry({ runId, idempotencyKey: 'again' });
+  if (retried.kind !== 'created') {
+    throw new TypeError(retried.kind);
+  }
+  t.equal((await typesOf(runtime, retried.receipt.runId)).at(-1), 'workflow.succeeded');
+  t.same((await runtime.run(runId)).retriedByRunIds, [retried.receipt.runId]);
+  t.equal((await runtime.run(retried.receipt.runId)).run.retryOfRunId, runId);
+  t.same(await runtime.retry({ runId, idempotencyKey: 'again' }), { kind: 'existing', receipt: retried.receipt });
+  t.match(await runtime.retry({ runId: 'run-unknown' }), { kind: 'not-found' });
+});
+
+t.test('the setting onStop says what close does by itself', async (t) => {
+  const { root, data, run } = createSite(t);
+  const directory = writePackage(join(root, 'package'), {
+    'qinglong.json': manifest.replace('/bin/true"', '/bin/sleep", "30"'),
+  });
+  const open = (options: Partial<library.OpenOptions>) => openRuntime({ data, runDirectory: run, ...options });
+  const first = await open({ onStop: 'detach', concurrency: 2, stopLimit: '3s' });
+  await first.install(directory);
+  const runId = await start(first);
+  for await (const { type } of first.events(runId)) {
+    if (type === 'attempt.started') {
+      break;
+    }
+  }
+  // Until its command has taken the start, the next one would take that back.
+  await until(() =>
+    attemptDirectories({ root, data, run }).some((id) => existsSync(join(run, 'attempts', id, 'taken'))),
+  );
+  await first.close();
+  const second = await open({});
+  t.match((await second.run(runId)).run, { status: 'running' }, 'it was left');
+  await second.close();
+  const third = await open({});
+  t.match(await third.run(runId), {
+    run: { status: 'failed' },
+    steps: [{ attempts: [{ errorCode: 'shutdown' }] }, {}],
+  });
+  await third.close();
+});
+
 t.test('wrong options are refused with their names, all at once, and make no directory', async (t) => {
-  const options = { data: '', profil: 'edge', concurrencyMax: 0, handlers: { 'embedded/work': 1 } };
+  const options = { data: '', profil: 'edge', concurrency: 0, handlers: { 'embedded/work': 1 } };
   await t.rejects(openRuntime(options as unknown as library.OpenOptions), {
     code: 'invalid',
-    mistakes: [{ path: 'data' }, { path: 'profil' }, { path: 'concurrencyMax' }, { path: 'handlers' }],
+    mistakes: [{ path: 'data' }, { path: 'profil' }, { path: 'concurrency' }, { path: 'handlers' }],
   });
 });
 

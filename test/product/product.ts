@@ -1,93 +1,26 @@
 // Drives the shipped bundle as its users do: real processes, real directories, all below the test's own folder.
-import { type ChildProcess, spawn } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import type { Test } from 'tap';
 import type { RunInspection } from '../../src/runtime/inspection.ts';
+import { type Ended, type Running, type Site, type StartOptions, startProgram, writePackage } from '../program.ts';
+
+export { createSite, type Ended, printed, type Running, type Site, writePackage } from '../program.ts';
 
 export const bundleFile = join(import.meta.dirname, '../../dist/qinglong-edge.cjs');
-
-export type Ended = {
-  readonly code: number | null;
-  readonly signal: string | null;
-  readonly out: string;
-  readonly err: string;
-};
-
-/** One data directory with the run directory that belongs to it. */
-export type Site = { readonly root: string; readonly data: string; readonly run: string };
-
-export function createSite(t: Test): Site {
-  const root = mkdtempSync(join(tmpdir(), 'qinglong-'));
-  t.teardown(() => rmSync(root, { recursive: true, force: true }));
-  return { root, data: join(root, 'data'), run: join(root, 'run') };
-}
-
-export type Running = {
-  readonly process: ChildProcess;
-  readonly ended: Promise<Ended>;
-  stdout(): string;
-  stderr(): string;
-};
 
 /** Starts the command line; the test waits for `ended`, and a process that outlives the test is killed. */
 export function startCli(
   t: Test,
   site: Site,
   args: readonly string[],
-  options: { readonly nodeArgs?: readonly string[] } = {},
+  options: Omit<StartOptions, 'file'> = {},
 ): Running {
-  const child = spawn(
-    process.execPath,
-    [...(options.nodeArgs ?? []), bundleFile, '--data', site.data, '--run-dir', site.run, ...args],
-    { cwd: site.root, stdio: ['ignore', 'pipe', 'pipe'], env: { PATH: process.env['PATH'], TZ: 'UTC' } },
-  );
-  let out = '';
-  let err = '';
-  child.stdout.on('data', (chunk: Buffer) => {
-    out += chunk.toString();
-  });
-  child.stderr.on('data', (chunk: Buffer) => {
-    err += chunk.toString();
-  });
-  const ended = new Promise<Ended>((resolve) => {
-    child.once('close', (code, signal) => resolve({ code, signal, out, err }));
-  });
-  t.teardown(async () => {
-    child.kill('SIGKILL');
-    await ended;
-  });
-  return { process: child, ended, stdout: () => out, stderr: () => err };
+  return startProgram(t, site, args, { file: bundleFile, ...options });
 }
 
 export function cli(t: Test, site: Site, ...args: readonly string[]): Promise<Ended> {
   return startCli(t, site, args).ended;
-}
-
-/** Resolves when the process has printed a text on either stream, or has ended. */
-export function printed(running: Running, text: string): Promise<void> {
-  return new Promise((resolve) => {
-    const look = () => {
-      if (running.stdout().includes(text) || running.stderr().includes(text)) {
-        resolve();
-      }
-    };
-    running.process.stdout?.on('data', look);
-    running.process.stderr?.on('data', look);
-    running.process.once('close', () => resolve());
-    look();
-  });
-}
-
-/** Writes files of a package; those under `scripts/` can be executed. */
-export function writePackage(directory: string, files: Readonly<Record<string, string>>): string {
-  for (const [name, text] of Object.entries(files)) {
-    const file = join(directory, name);
-    mkdirSync(dirname(file), { recursive: true });
-    writeFileSync(file, text, { mode: name.startsWith('scripts/') ? 0o755 : 0o644 });
-  }
-  return directory;
 }
 
 /** A package whose every step notes its beginning and its end in one trace file. */
