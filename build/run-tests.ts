@@ -1,11 +1,17 @@
-// `npm test`: builds the bundle, runs the test files through tap and ends with one line, `N passed, N failed`.
-// Arguments select files and folders: `npm test -- test/core`.
+// `npm test`: builds the bundle, runs the test files through tap and ends with one line, `N passed, N failed`. What the
+// tests leave behind counts as failed too.
+//   npm test -- test/core                     only these files and folders
+//   npm test -- --seed 7                      the files in the order that seed 7 gives; without it in a new one
+//   npm test -- --shell 'busybox ash'         the launcher under another shell
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, statSync } from 'node:fs';
 import path from 'node:path';
+import { parseArgs } from 'node:util';
+import { drawSeed } from '../edge-evidence/random.ts';
 import { listFiles, projectRoot, readText } from './project.ts';
 import { createTapReport, type TapFile } from './tap-report.ts';
+import { isNested, openTestGround } from './test-ground.ts';
 
 const tapProgram = path.join(projectRoot, 'node_modules/.bin/tap');
 
@@ -65,13 +71,21 @@ function prepareTap(): boolean {
   return isReady || runScript(tapProgram, 'build');
 }
 
+type Counts = { readonly passed: number; readonly failed: number; readonly skipped: number };
+
 /** Runs the files and answers the totals; what did not end as TAP should counts as one failure more. */
-async function runTests(files: readonly string[]): Promise<{ passed: number; failed: number; skipped: number }> {
+async function runTests(files: readonly string[], seed: number, env: NodeJS.ProcessEnv): Promise<Counts> {
   const report = createTapReport(printFile);
-  const child = spawn(process.execPath, [tapProgram, '--reporter=tap', ...files], {
+  const order = `--import=${path.join(projectRoot, 'build/seeded-order.ts')}`;
+  const child = spawn(process.execPath, [order, tapProgram, '--reporter=tap', '--shuffle', ...files], {
     cwd: projectRoot,
+    env: { ...process.env, ...env, QL_TEST_SEED: `${seed}` },
     stdio: ['ignore', 'pipe', 'inherit'],
   });
+  // Whoever stops this command still gets told what was left, and it is ended.
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
+    process.on(signal, () => child.kill(signal));
+  }
   child.stdout.pipe(report.parser);
   const [status] = await once(child, 'close');
   const { passed, failed, skipped } = report.counts;
@@ -82,22 +96,52 @@ async function runTests(files: readonly string[]): Promise<{ passed: number; fai
   return { passed, failed: failed + (isBroken ? 1 : 0), skipped };
 }
 
-async function main(): Promise<void> {
-  const { files, missing } = selectTests(process.argv.slice(2));
-  for (const name of missing) {
-    print(`FAILED ${name}: there is no such file or folder`);
+/** The same on a ground of its own, where everything that is left is one failure more. */
+async function runOnGround(files: readonly string[], seed: number, shell: string | null): Promise<Counts> {
+  const ground = openTestGround(projectRoot);
+  const env = shell === null ? ground.env : { ...ground.env, QL_TEST_SHELL: shell };
+  const counts = await runTests(files, seed, env).catch((error: unknown) => {
+    print(`FAILED ${error}`);
+    return { passed: 0, failed: 1, skipped: 0 };
+  });
+  const left = await ground.close();
+  for (const what of left) {
+    print(`FAILED left behind: ${what}`);
   }
-  // Without a bundle the tests that drive it cannot pass; the others still tell something.
-  const hasBundle = runScript('build/bundle.ts');
-  if (!hasBundle) {
-    print('FAILED build: dist/ could not be built');
-  }
+  return { ...counts, failed: counts.failed + left.length };
+}
+
+/** Without a bundle the tests that drive it cannot pass; the others still tell something. */
+function prepare(): readonly string[] {
+  const hasBundle = isNested() || runScript('build/bundle.ts');
   const hasTap = prepareTap();
-  if (!hasTap) {
-    print('FAILED tap build');
+  return [...(hasBundle ? [] : ['build: dist/ could not be built']), ...(hasTap ? [] : ['tap build'])];
+}
+
+function isShell(shell: string): boolean {
+  const [program = '', ...words] = shell.split(' ');
+  return spawnSync(program, [...words, '-c', 'exit 0']).status === 0;
+}
+
+async function main(): Promise<void> {
+  const { values, positionals } = parseArgs({
+    options: { seed: { type: 'string' }, shell: { type: 'string' } },
+    allowPositionals: true,
+  });
+  const { files, missing } = selectTests(positionals);
+  const seed = Number(values.seed ?? drawSeed());
+  const shell = values.shell ?? process.env['QL_TEST_SHELL'] ?? null;
+  const broken = [
+    ...missing.map((name) => `${name}: there is no such file or folder`),
+    ...(shell === null || isShell(shell) ? [] : [`--shell ${shell}: there is no such shell`]),
+    ...prepare(),
+  ];
+  for (const what of broken) {
+    print(`FAILED ${what}`);
   }
-  const counts = files.length === 0 ? { passed: 0, failed: 0, skipped: 0 } : await runTests(files);
-  const failed = counts.failed + missing.length + (hasBundle ? 0 : 1) + (hasTap ? 0 : 1);
+  print(`order of files: --seed ${seed}${shell === null ? '' : `, launcher under: ${shell}`}`);
+  const counts = files.length === 0 ? { passed: 0, failed: 0, skipped: 0 } : await runOnGround(files, seed, shell);
+  const failed = counts.failed + broken.length;
   if (counts.skipped > 0) {
     print(`${counts.skipped} skipped, each with its reason beside its name`);
   }
