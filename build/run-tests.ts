@@ -1,6 +1,7 @@
 // `npm test`: builds the bundle, runs the test files through tap and ends with one line, `N passed, N failed`. What the
 // tests leave behind counts as failed too.
 //   npm test -- test/core                     only these files and folders
+//   npm test -- --parallel 1                  one file after the other
 //   npm test -- --seed 7                      the files in the order that seed 7 gives; without it in a new one
 //   npm test -- --shell 'busybox ash'         the launcher under another shell
 import { spawn, spawnSync } from 'node:child_process';
@@ -71,13 +72,20 @@ function prepareTap(): boolean {
   return isReady || runScript(tapProgram, 'build');
 }
 
+type RunOptions = {
+  readonly seed: number;
+  readonly env: NodeJS.ProcessEnv;
+  /** Files at the same time; null takes what .taprc says. */
+  readonly parallel: string | null;
+};
 type Counts = { readonly passed: number; readonly failed: number; readonly skipped: number };
 
 /** Runs the files and answers the totals; what did not end as TAP should counts as one failure more. */
-async function runTests(files: readonly string[], seed: number, env: NodeJS.ProcessEnv): Promise<Counts> {
+async function runTests(files: readonly string[], { seed, env, parallel }: RunOptions): Promise<Counts> {
   const report = createTapReport(printFile);
   const order = `--import=${path.join(projectRoot, 'build/seeded-order.ts')}`;
-  const child = spawn(process.execPath, [order, tapProgram, '--reporter=tap', '--shuffle', ...files], {
+  const inParallel = parallel === null ? [] : [`-j${parallel}`];
+  const child = spawn(process.execPath, [order, tapProgram, '--reporter=tap', '--shuffle', ...inParallel, ...files], {
     cwd: projectRoot,
     env: { ...process.env, ...env, QL_TEST_SEED: `${seed}` },
     stdio: ['ignore', 'pipe', 'inherit'],
@@ -97,10 +105,13 @@ async function runTests(files: readonly string[], seed: number, env: NodeJS.Proc
 }
 
 /** The same on a ground of its own, where everything that is left is one failure more. */
-async function runOnGround(files: readonly string[], seed: number, shell: string | null): Promise<Counts> {
+async function runOnGround(
+  files: readonly string[],
+  { shell, ...options }: Omit<RunOptions, 'env'> & { readonly shell: string | null },
+): Promise<Counts> {
   const ground = openTestGround(projectRoot);
   const env = shell === null ? ground.env : { ...ground.env, QL_TEST_SHELL: shell };
-  const counts = await runTests(files, seed, env).catch((error: unknown) => {
+  const counts = await runTests(files, { ...options, env }).catch((error: unknown) => {
     print(`FAILED ${error}`);
     return { passed: 0, failed: 1, skipped: 0 };
   });
@@ -125,7 +136,7 @@ function isShell(shell: string): boolean {
 
 async function main(): Promise<void> {
   const { values, positionals } = parseArgs({
-    options: { seed: { type: 'string' }, shell: { type: 'string' } },
+    options: { seed: { type: 'string' }, shell: { type: 'string' }, parallel: { type: 'string' } },
     allowPositionals: true,
   });
   const { files, missing } = selectTests(positionals);
@@ -140,7 +151,8 @@ async function main(): Promise<void> {
     print(`FAILED ${what}`);
   }
   print(`order of files: --seed ${seed}${shell === null ? '' : `, launcher under: ${shell}`}`);
-  const counts = files.length === 0 ? { passed: 0, failed: 0, skipped: 0 } : await runOnGround(files, seed, shell);
+  const options = { seed, shell, parallel: values.parallel ?? null };
+  const counts = files.length === 0 ? { passed: 0, failed: 0, skipped: 0 } : await runOnGround(files, options);
   const failed = counts.failed + broken.length;
   if (counts.skipped > 0) {
     print(`${counts.skipped} skipped, each with its reason beside its name`);

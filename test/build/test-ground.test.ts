@@ -3,6 +3,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { accessSync, constants, existsSync, mkdirSync, mkdtempSync, rmSync, watch, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import path from 'node:path';
 import t, { type Test } from 'tap';
 import { openTestGround } from '../../build/test-ground.ts';
@@ -25,7 +26,9 @@ const skip = isWritable() ? false : `${shared} cannot be written here`;
 function openGround(t: Test) {
   const outer = process.env['QL_TEST_FOLDER'];
   delete process.env['QL_TEST_FOLDER'];
-  const ground = openTestGround(t.testdir());
+  const root = mkdtempSync(path.join(tmpdir(), 'ground-'));
+  t.teardown(() => rmSync(root, { recursive: true, force: true }));
+  const ground = openTestGround(root);
   if (outer !== undefined) {
     process.env['QL_TEST_FOLDER'] = outer;
   }
@@ -58,7 +61,8 @@ t.test('what a stranger holds there is the stranger’s', { skip }, async (t) =>
   const scratch = t.testdir();
   const [name, ready] = [path.join(scratch, 'name'), path.join(scratch, 'ready')];
   // It is nobody's child by the time the ground opens, and goes to the place that is made after that.
-  const script = '(until cd "$(cat "$0")"; do sleep 0.01; done; : >"$1"; exec sleep 600) >/dev/null 2>&1 & echo $!';
+  const wait = 'until [ -s "$0" ] && cd "$(cat "$0")"; do sleep 0.01; done';
+  const script = `(${wait}; : >"$1"; exec sleep 600) >/dev/null 2>&1 & echo $!`;
   const parent = spawn('/bin/sh', ['-c', script, name, ready], {
     detached: true,
     env: { PATH: '/usr/bin:/bin' },
