@@ -8,7 +8,7 @@ import path from 'node:path';
 import { assert } from '../core/errors.ts';
 import type { Alarm, Clock } from '../core/ports.ts';
 import type { AttemptEnd } from './attempt-end.ts';
-import { attemptDirectory } from './attempt-files.ts';
+import { attemptDirectory, readReceipt } from './attempt-files.ts';
 import { AttemptWatch } from './attempt-watch.ts';
 import type { CommandLimits } from './command-file.ts';
 import { type AttemptEvidence, inspectAttempt, makeDirectory, withdrawUnwatched } from './evidence.ts';
@@ -67,6 +67,8 @@ export type Executor = {
   inspect(attemptId: string, startBootId: string): AttemptEvidence;
   /** Watches what an earlier process has started and `inspect` calls `running` (or `ended`, for its `onEnd`). */
   adopt(attemptId: string): void;
+  /** Whether the command of a watched attempt has left its result: its end is known, and comes when `onEnd` does. */
+  hasEnded(attemptId: string): boolean;
   /** What an attempt has written; stays readable after its release, until it is closed. */
   openOutput(attemptId: string): OutputSource;
   /** Removes the directory of an attempt that is over. */
@@ -130,6 +132,7 @@ export function createExecutor(options: ExecutorOptions): Executor {
       return inspectAttempt({ directory, attemptId, bootId, outputBytesMax }, startBootId);
     },
     adopt: (attemptId) => watch(attemptId).adopt(),
+    hasEnded: (attemptId) => readReceipt(directoryOf(attemptId), attemptId) !== null,
     openOutput: (attemptId) => openOutput(directoryOf(attemptId), attemptId),
     release(attemptId) {
       assert(!watches.has(attemptId), 'only an attempt that is over is released');

@@ -175,14 +175,19 @@ export class Attempts {
     }
   }
 
-  /** Makes a stop durable; it is carried out when that is (`halt`). */
+  /** Makes a stop durable; it is carried out when that is (`halt`). A command that has ended keeps its own end. */
   requestStop(attemptId: string, reason: 'timeout' | 'shutdown'): void {
     const entry = this.#inFlight.get(attemptId);
-    if (entry !== undefined) {
+    if (entry !== undefined && !this.#hasEnded(entry)) {
       entry.isStopping = true;
       const stop = operation(requestStop, { ...entry.place, reason });
       void this.#options.deliveries.deliver({ what: `attempt ${attemptId}: its stop (${reason})`, operation: stop });
     }
+  }
+
+  /** Its result is there, though what it left running, or the rest of its output, may still be waited for. */
+  #hasEnded({ isOver, executorType, place }: InFlight): boolean {
+    return isOver || (executorType === 'process' && this.#options.executor.hasEnded(place.attemptId));
   }
 
   /** A cancel is on its way to the database: what ends from now on may count as cancelled, and is kept as such. */
@@ -218,6 +223,9 @@ export class Attempts {
     }
     entry.isOver = true;
     entry.cancelDeadline?.();
+    if (entry.executorType === 'handler') {
+      this.#options.starts.noteRun();
+    }
     Promise.resolve(facts).then((known) => this.#deliverEnd(entry.place, known), stopOnDefect);
   }
 

@@ -44,11 +44,13 @@ export function beginAttempt(launch: Launch, ports: BeginPorts): void {
     return;
   }
   const packageDirectory = join(ports.packagesDirectory, launch.lockDigest);
+  // Another user's HOME is for the executor to find out: it is none of this process's.
+  const { HOME: _own, ...common } = ports.base;
   ports.executor.start({
     attemptId,
     argv: task.argv,
     env: environmentOf({
-      base: ports.base,
+      base: task.user === null ? ports.base : common,
       variables,
       runId,
       attemptId,
@@ -96,5 +98,14 @@ function describeLack(packageName: string, names: readonly string[]): SpawnFailu
 export function machineEnvironment(): Readonly<Record<string, string>> {
   const zone = environmentVariable('TZ');
   const { TZ: _unset, ...base } = baseEnvironment;
-  return { ...base, HOME: userInfo().homedir || base.HOME, ...(zone === null ? {} : { TZ: zone }) };
+  return { ...base, HOME: ownHome() ?? base.HOME, ...(zone === null ? {} : { TZ: zone }) };
+}
+
+/** A user without an entry, as containers have them, has no home. */
+function ownHome(): string | null {
+  try {
+    return userInfo().homedir || null;
+  } catch {
+    return null;
+  }
 }
