@@ -18,6 +18,14 @@ export const environmentNamePattern = '^(?!QL_|__proto__$)[A-Za-z_][A-Za-z0-9_]*
 // What useradd takes, and with it every name that /etc/passwd of a small system holds; or the number itself.
 export const userPattern = '^([a-z_][a-z0-9_-]{0,31}[$]?|0|[1-9][0-9]{0,9})$';
 
+// What dash, BusyBox ash or bash set, change or interpret themselves, or let nobody set.
+const shellVariablePatterns = [
+  ...['_', 'IFS', 'OPT(ARG|ERR|IND)', 'PS[0-4]', 'PPID', 'E?UID', 'GROUPS', 'PWD', 'OLDPWD', 'SHLVL', 'LINENO'],
+  ...['S?RANDOM', 'SECONDS', 'EPOCH(SECONDS|REALTIME)', 'HIST[A-Z]*', 'FUNC(NAME|NEST)', 'DIRSTACK', 'PIPESTATUS'],
+  ...['POSIXLY_CORRECT', 'SHELLOPTS', 'BASH[A-Z_]*', 'COMP_[A-Z_]*'],
+];
+
+const shellVariableExpression = new RegExp(`^(${shellVariablePatterns.join('|')})$`);
 const userExpression = new RegExp(userPattern);
 const versionExpression = new RegExp(versionPattern);
 const environmentNameExpression = new RegExp(environmentNamePattern);
@@ -93,6 +101,15 @@ export const environmentNameRule: Rule<string> = (name) => {
     ? null
     : 'must be a name of letters, digits and _, beginning with a letter or _';
 };
+
+/** Whether a shell takes a variable of this name for its own, so that it cannot hand on any value as it is. */
+export function isShellVariable(name: string): boolean {
+  return shellVariableExpression.test(name);
+}
+
+/** A variable that a setting fills: a value may be a password, and reaches a command through a shell alone. */
+export const settingVariableRule: Rule<string> = (name) =>
+  isShellVariable(name) ? 'is a name that shells use themselves: no setting can fill it, only text' : null;
 
 /** As a variable is named, so that a setting can have the name of the one that it fills. */
 export const settingNameRule: Rule<string> = (name) =>

@@ -4,7 +4,14 @@ import * as v from 'valibot';
 import { parseDuration, parseSize } from './duration.ts';
 import { limits } from './limits.ts';
 import { createNotes, type ManifestMistake, type ManifestPath, type Notes } from './manifest-notes.ts';
-import { commandRule, environmentEntryRule, environmentNameRule, type Rule, resourceIdRule } from './manifest-rules.ts';
+import {
+  commandRule,
+  environmentEntryRule,
+  environmentNameRule,
+  type Rule,
+  resourceIdRule,
+  settingVariableRule,
+} from './manifest-rules.ts';
 import {
   describeValue,
   limitsShape,
@@ -116,6 +123,7 @@ function readVariable(name: string, value: unknown, { path, notes }: Place): Var
     return null;
   }
   const fields = readObject(settingShape, value, { path, notes });
+  noteBroken(settingVariableRule, name, { path, notes });
   if (fields?.default !== undefined) {
     noteBroken(environmentEntryRule, { name, value: fields.default }, { path: [...path, 'default'], notes });
   }

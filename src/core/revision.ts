@@ -14,6 +14,7 @@ import {
   environmentNameRule,
   type Rule,
   settingNameRule,
+  settingVariableRule,
   titleRule,
   userRule,
   versionRule,
@@ -290,6 +291,9 @@ function environment(value: unknown, place: Parameters<Reader<unknown>>[1]): Rea
     const text = obeying((accepted) => environmentEntryRule({ name, value: accepted }));
     const setting = object({ setting: obeying(settingNameRule), default: nullable(text) });
     obeying(environmentNameRule)(name, under);
+    if (typeof entry === 'object') {
+      obeying(settingVariableRule)(name, under);
+    }
     (typeof entry === 'object' ? setting : text)(entry, under);
   }
   return Object.fromEntries(entries) as Record<string, VariableValue>;

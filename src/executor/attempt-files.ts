@@ -29,13 +29,20 @@ export type Receipt = {
 
 export type TakenState = 'free' | 'withdrawn' | 'taken';
 
+/** Marks a launcher, and what it forks, by its attempt's directory; the command has another environment. */
+export const launcherVariable = 'QL_LAUNCHER_OF';
 export const withdrawnTarget = 'withdrawn';
 const lineBytesMax = 4096;
 const lineBuffer = Buffer.alloc(lineBytesMax);
 
-/** The directory of an attempt below a run directory. Attempt ids are portable ids, so they are file names. */
+/** Whether a directory of this name can be an attempt's: attempt ids are portable ids, so they are file names. */
+export function isAttemptId(name: string): boolean {
+  return /^[A-Za-z0-9][A-Za-z0-9._:-]{0,35}$/.test(name);
+}
+
+/** The directory of an attempt below a run directory. */
 export function attemptDirectory(runDirectory: string, attemptId: string): string {
-  assert(/^[A-Za-z0-9][A-Za-z0-9._:-]{0,35}$/.test(attemptId), 'an attempt id is a portable id');
+  assert(isAttemptId(attemptId), 'an attempt id is a portable id');
   return path.join(runDirectory, 'attempts', attemptId);
 }
 

@@ -2,7 +2,15 @@
 // nothing; session.ts sees to it that nobody else is signalled.
 import type { Ending } from './attempt-end.ts';
 import type { LookSignal } from './look.ts';
-import { type ProcessRow, processKey, type SessionView, signalGroup, signalProcess } from './session.ts';
+import {
+  killNewest,
+  type ProcessRow,
+  processKey,
+  type SessionProof,
+  type SessionView,
+  signalGroup,
+  signalProcess,
+} from './session.ts';
 
 export class AttemptSignals {
   readonly #told = new Set<string>();
@@ -31,22 +39,22 @@ export class AttemptSignals {
   }
 
   /** `isStop`: on somebody's order; otherwise the command has ended, and whom it left behind is counted. */
-  send(signal: LookSignal, view: SessionView, { isStop }: { readonly isStop: boolean }): void {
+  send(
+    signal: Exclude<LookSignal, 'kill-pump'>,
+    view: SessionView,
+    { isStop, proof }: { readonly isStop: boolean; readonly proof: SessionProof | null },
+  ): void {
     const { others, launcher, pump } = view;
-    if (signal === 'kill-pump') {
-      signalAll(pump, 'SIGKILL');
-      return;
-    }
-    for (const row of isStop ? [] : others) {
-      this.#leftovers.add(processKey(row));
-    }
+    this.#count(others, isStop);
     if (signal === 'term-untold') {
       this.#tell(this.untold(view));
       wake(others);
       return;
     }
-    this.#isForced ||= others.length > 0 || signal === 'kill-everyone';
     signalAll(others, 'SIGKILL');
+    const newest = proof === null ? [] : killNewest(proof);
+    this.#count(newest, isStop);
+    this.#isForced ||= others.length > 0 || newest.length > 0 || signal === 'kill-everyone';
     if (signal === 'kill-everyone') {
       if (launcher !== null) {
         signalGroup(launcher, 'SIGKILL');
@@ -62,6 +70,13 @@ export class AttemptSignals {
 
   describe(survivorsCount: number): Ending {
     return { isForced: this.#isForced, leftoversCount: this.#leftovers.size, survivorsCount };
+  }
+
+  /** Of an attempt that nobody stops, they have outlived the command. */
+  #count(rows: readonly ProcessRow[], isStop: boolean): void {
+    for (const row of isStop ? [] : rows) {
+      this.#leftovers.add(processKey(row));
+    }
   }
 
   #tell(rows: readonly ProcessRow[]): void {

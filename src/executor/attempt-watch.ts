@@ -15,10 +15,10 @@ import type { Alarm, CancelAlarm, Clock } from '../core/ports.ts';
 import { type AttemptEnd, describeExit, describeLoss } from './attempt-end.ts';
 import { readIdentity, readReceipt, readTakenState } from './attempt-files.ts';
 import { AttemptSignals } from './attempt-signals.ts';
-import { type EvidenceInput, endWithdrawnLauncher, readProof, withdrawStart } from './evidence.ts';
+import { type EvidenceInput, endLauncher, readProof, withdrawStart } from './evidence.ts';
 import { watchFifo } from './fifo.ts';
 import { describeLauncherFailure, describeSpawnError, type LauncherSettings, spawnLauncher } from './launch.ts';
-import { decideFirstLook, decideLook } from './look.ts';
+import { decideFirstLook, decideLook, type LookSignal } from './look.ts';
 import type { SpawnFailure } from './preflight.ts';
 import { processKey, readProcess, type SessionView, viewSession } from './session.ts';
 import { isShortage } from './shortage.ts';
@@ -49,10 +49,15 @@ export class AttemptWatch {
   #unstarted: AttemptEnd | null = null;
   #isLossSettled = false;
   #killAtMs: number | null = null;
+  #isStopLate = false;
   #isPumpDone = false;
   #isOver = false;
   #lookDelayMs: number | null = null;
   #seen: ReadonlySet<string> = new Set();
+  /** Somebody was seen when the launcher had gone. */
+  #hasLeft = false;
+  /** Looks in a row, the last one included, that met nobody. */
+  #emptyLooksCount = 0;
   readonly #signals = new AttemptSignals();
   #cancelLook: CancelAlarm | null = null;
   #cancelWatch: (() => void) | null = null;
@@ -119,6 +124,7 @@ export class AttemptWatch {
       this.#endWithdrawn();
       return;
     }
+    this.#isStopLate ||= this.#killAtMs === null && this.#hasReceipt();
     // Where not even a withdrawal can be written, TERM might be lost before the command's process has its defaults.
     this.#setKill(outcome === 'unwritable' ? 0 : graceMs);
     this.#sendTerm();
@@ -140,6 +146,18 @@ export class AttemptWatch {
       return withdrawStart(this.#directory);
     } catch {
       return 'unwritable';
+    }
+  }
+
+  /** False also where that cannot be told now. */
+  #hasReceipt(): boolean {
+    try {
+      return readReceipt(this.#directory, this.#attemptId) !== null;
+    } catch (error) {
+      if (!isShortage(error)) {
+        throw error;
+      }
+      return false;
     }
   }
 
@@ -218,7 +236,7 @@ export class AttemptWatch {
     if (outcome !== 'withdrawn' && outcome !== 'unwritable') {
       return false;
     }
-    endWithdrawnLauncher(this.#directory);
+    endLauncher(this.#directory);
     // A child that has been sent KILL still creates a file, if it is just doing that; it execs nothing any more.
     return outcome === 'withdrawn' || readTakenState(this.#directory) === 'free';
   }
@@ -247,7 +265,8 @@ export class AttemptWatch {
     }
     // A launcher that has not come to its identity: as its parent, we hold its pid.
     const pid = this.#child?.pid;
-    return { others: [], launcher: pid === undefined ? null : readProcess(pid), pump: [], unproven: [] };
+    const launcher = pid === undefined ? null : readProcess(pid);
+    return { others: [], launcher, pump: [], unproven: [], isCertain: true };
   }
 
   #lookAt(uptimeMs: number): void {
@@ -294,6 +313,10 @@ export class AttemptWatch {
       this.#loseLauncher('gone');
       return;
     }
+    const isEmpty = view.others.length === 0;
+    this.#emptyLooksCount = isEmpty ? this.#emptyLooksCount + 1 : 0;
+    this.#hasLeft ||= !isEmpty && this.#goneAtMs !== null;
+    const isDoubtful = this.#hasLeft && isEmpty && !view.isCertain && this.#emptyLooksCount < limits.sessionPassesMax;
     this.#seen = new Set(view.others.map(processKey));
     const decision = decideLook({
       launcher: this.#goneAtMs === null ? 'alive' : 'gone',
@@ -301,17 +324,21 @@ export class AttemptWatch {
       hasReceipt,
       othersCount: view.others.length,
       unprovenCount: view.unproven.length,
+      isDoubtful,
       isPumpDone: this.#isPumpDone,
       nowMs: this.#nowMs(),
       goneAtMs: this.#goneAtMs,
       killAtMs: this.#killAtMs,
+      isStopLate: this.#isStopLate,
       untoldCount: this.#signals.untold(view).length,
       lookDelayMs: this.#lookDelayMs,
     });
     this.#lookDelayMs = decision.lookDelayMs;
     const isStop = this.#killAtMs !== null;
-    if (decision.signal !== null) {
-      this.#signals.send(decision.signal, view, { isStop });
+    if (decision.signal === 'kill-pump') {
+      endLauncher(this.#directory);
+    } else if (decision.signal !== null) {
+      this.#send(decision.signal, view);
     }
     if (isStop || this.#goneAtMs !== null) {
       this.#signals.wakeRecorders(view);
@@ -321,6 +348,11 @@ export class AttemptWatch {
     } else if (decision.nextLookMs !== null) {
       this.#cancelLook = this.#context.alarm.set(decision.nextLookMs, () => this.#look());
     }
+  }
+
+  #send(signal: Exclude<LookSignal, 'kill-pump'>, view: SessionView): void {
+    const isStop = this.#killAtMs !== null && !this.#isStopLate;
+    this.#signals.send(signal, view, { isStop, proof: readProof(this.#evidence(), this.#seen) });
   }
 
   /** What it misses, for a shortage, the looks after it make good. */

@@ -1,11 +1,19 @@
 // What an attempt's directory and /proc tell about it, for whoever comes later than the start: recovery, cancel,
 // doctor. Synchronous, and never guesses. The one thing that it writes is the withdrawal of a start, and the only
-// processes that it ends are those of a launcher whose start was withdrawn.
+// processes that it ends are those of a launcher that is not needed any more.
 import { mkdirSync, readdirSync, rmSync, symlinkSync } from 'node:fs';
 import path from 'node:path';
 import { EdgeError } from '../core/errors.ts';
+import { limits } from '../core/limits.ts';
 import { type AttemptEnd, describeExit, describeLoss, nothingDone } from './attempt-end.ts';
-import { readIdentity, readReceipt, readTaken, readTakenState, withdrawnTarget } from './attempt-files.ts';
+import {
+  launcherVariable,
+  readIdentity,
+  readReceipt,
+  readTaken,
+  readTakenState,
+  withdrawnTarget,
+} from './attempt-files.ts';
 import { listByVariable, type SessionProof, type SessionView, signalProcess, viewSession } from './session.ts';
 import { errnoOf } from './shortage.ts';
 
@@ -28,9 +36,6 @@ export type EvidenceInput = {
   readonly bootId: string;
   readonly outputBytesMax: number;
 };
-
-/** Marks a launcher, and what it forks, by its attempt's directory; the command has another environment. */
-export const launcherVariable = 'QL_LAUNCHER_OF';
 
 /**
  * Makes the attempt's directory, 0700. Throws `full` or `unavailable`; then there must be no start barrier. An empty
@@ -72,13 +77,24 @@ export function withdrawStart(directory: string): 'withdrawn' | 'taken' | 'absen
 }
 
 /**
- * KILLs what is left of the launcher of a withdrawn start: most end by themselves a moment later, but not one that
- * somebody stopped. No command is among them, and none comes of them. Throws where /proc cannot be read now.
+ * KILLs what is left of a launcher and its pump, when the start was withdrawn or the attempt has ended: most end by
+ * themselves a moment later, but not who was stopped, nor a pump whose writer has escaped. No command is among them.
+ * Looks again for what they were just forking. Throws where /proc cannot be read now.
  */
-export function endWithdrawnLauncher(directory: string): void {
-  for (const row of listByVariable(`${launcherVariable}=${directory}`)) {
-    signalProcess(row, 'SIGKILL');
+export function endLauncher(directory: string): void {
+  for (let passes = 0; passes < limits.sessionPassesMax; passes += 1) {
+    const rows = listByVariable(markOf(directory));
+    if (rows.length === 0) {
+      return;
+    }
+    for (const row of rows) {
+      signalProcess(row, 'SIGKILL');
+    }
   }
+}
+
+function markOf(directory: string): string {
+  return `${launcherVariable}=${directory}`;
 }
 
 /** `withdrawStart` for an attempt that nobody watches, with an end of its launcher as far as that can be done now. */
@@ -86,7 +102,7 @@ export function withdrawUnwatched(directory: string): 'withdrawn' | 'taken' | 'a
   const outcome = withdrawStart(directory);
   try {
     if (outcome === 'withdrawn') {
-      endWithdrawnLauncher(directory);
+      endLauncher(directory);
     }
   } catch (error) {
     if (errnoOf(error) === '') {
@@ -137,7 +153,8 @@ export function readProof(input: EvidenceInput, seen: ReadonlySet<string>): Sess
   }
   const receipt = readReceipt(directory, attemptId);
   const commandPid = readTaken(directory, attemptId)?.pid ?? null;
-  return { attemptId, identity, bootId, commandPid, launcherEndUptimeMs: receipt?.endUptimeMs ?? null, seen };
+  const launcherEndUptimeMs = receipt?.endUptimeMs ?? null;
+  return { attemptId, launcherMark: markOf(directory), identity, bootId, commandPid, launcherEndUptimeMs, seen };
 }
 
 /** The end by the receipt, as it is now; null without one. */

@@ -8,32 +8,16 @@ import path from 'node:path';
 import { assert } from '../core/errors.ts';
 import type { Alarm, Clock } from '../core/ports.ts';
 import type { AttemptEnd } from './attempt-end.ts';
-import { attemptDirectory, readReceipt } from './attempt-files.ts';
+import { attemptDirectory, isAttemptId, readReceipt } from './attempt-files.ts';
 import { AttemptWatch } from './attempt-watch.ts';
-import type { CommandLimits } from './command-file.ts';
-import { type AttemptEvidence, inspectAttempt, makeDirectory, withdrawUnwatched } from './evidence.ts';
+import { type AttemptEvidence, endLauncher, inspectAttempt, makeDirectory, withdrawUnwatched } from './evidence.ts';
+import { isFifoHeld } from './fifo.ts';
 import { listInheritable } from './inherited.ts';
 import { installLauncher } from './launch.ts';
 import { findLauncherTools } from './launcher-tools.ts';
 import { type OutputSource, openOutput } from './output.ts';
 import { defaultSearchPath } from './preflight.ts';
-import { createPreparation } from './preparation.ts';
-
-export type CommandSpec = {
-  readonly attemptId: string;
-  readonly argv: readonly string[];
-  /** All of it: the command's environment has nothing else. */
-  readonly env: Readonly<Record<string, string>>;
-  /** Absolute. */
-  readonly cwd: string;
-  readonly nice: number | null;
-  readonly limits: CommandLimits | null;
-  /**
-   * A name or number of this machine; null: as this process. Of HOME, USER and LOGNAME, `env` then gets what it does not
-   * have.
-   */
-  readonly user: string | null;
-};
+import { type CommandSpec, createPreparation } from './preparation.ts';
 
 export type ExecutorOptions = {
   /** Memory-backed, and this process's own. */
@@ -75,7 +59,7 @@ export type Executor = {
   release(attemptId: string): void;
   /** Started or adopted, and not over. */
   running(): string[];
-  /** Every attempt that has a directory. */
+  /** Every attempt that has a directory; what else lies among them is passed over. */
   stored(): string[];
   /** Forgets everything without ending it: commands run on, and nothing keeps this process alive. */
   close(): void;
@@ -136,10 +120,15 @@ export function createExecutor(options: ExecutorOptions): Executor {
     openOutput: (attemptId) => openOutput(directoryOf(attemptId), attemptId),
     release(attemptId) {
       assert(!watches.has(attemptId), 'only an attempt that is over is released');
-      removeDirectory(directoryOf(attemptId));
+      const directory = directoryOf(attemptId);
+      // Of an attempt that was inspected and never watched, the pump may still be held.
+      if (isFifoHeld(path.join(directory, 'pumping'))) {
+        endLauncher(directory);
+      }
+      removeDirectory(directory);
     },
     running: () => [...watches.keys()],
-    stored: () => readdirSync(path.join(runDirectory, 'attempts')),
+    stored: () => readdirSync(path.join(runDirectory, 'attempts')).filter(isAttemptId),
     close() {
       isClosed = true;
       for (const watched of watches.values()) {
@@ -150,7 +139,7 @@ export function createExecutor(options: ExecutorOptions): Executor {
   };
 }
 
-/** A pump that is held by a process which escaped may make one more file meanwhile. */
+/** A pump that was just killed may make one more file meanwhile. */
 function removeDirectory(directory: string): void {
   for (let tries = 1; ; tries += 1) {
     try {

@@ -5,21 +5,24 @@ import { nullUnlessShort } from './shortage.ts';
 
 const probe = Buffer.alloc(1);
 
+/** Whether somebody has it open for writing; false where there is none. Throws where this process is short. */
+export function isFifoHeld(file: string): boolean {
+  const fd = openFifo(file);
+  if (fd === null) {
+    return false;
+  }
+  closeSync(fd);
+  return true;
+}
+
 /**
  * Calls `onGone` once, when the last writer has closed the FIFO. Null, without a call, where nobody holds it now: it is
  * gone already, or there is no FIFO. Until then there is no system call; the answer ends the watch. Throws where this
  * process is short of descriptors.
  */
 export function watchFifo(file: string, onGone: () => void): (() => void) | null {
-  let fd: number;
-  try {
-    fd = openSync(file, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW);
-  } catch (error) {
-    return nullUnlessShort(error);
-  }
-  // A descriptor that was opened after the last writer had gone never reports an end: one read tells.
-  if (!fstatSync(fd).isFIFO() || !hasWriter(fd)) {
-    closeSync(fd);
+  const fd = openFifo(file);
+  if (fd === null) {
     return null;
   }
   const socket = new Socket({ fd, readable: true, writable: false });
@@ -31,6 +34,22 @@ export function watchFifo(file: string, onGone: () => void): (() => void) | null
     socket.removeListener('close', onGone);
     socket.destroy();
   };
+}
+
+/** Null where nobody writes to it, or nothing is there. */
+function openFifo(file: string): number | null {
+  let fd: number;
+  try {
+    fd = openSync(file, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW);
+  } catch (error) {
+    return nullUnlessShort(error);
+  }
+  // A descriptor that was opened after the last writer had gone never reports an end: one read tells.
+  if (fstatSync(fd).isFIFO() && hasWriter(fd)) {
+    return fd;
+  }
+  closeSync(fd);
+  return null;
 }
 
 function hasWriter(fd: number): boolean {

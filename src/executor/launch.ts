@@ -2,9 +2,8 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { closeSync, mkdirSync, openSync, readFileSync, renameSync, statfsSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { readNotes } from './attempt-files.ts';
+import { launcherVariable, readNotes } from './attempt-files.ts';
 import { buildCommandFile, type CommandFileInput } from './command-file.ts';
-import { launcherVariable } from './evidence.ts';
 import { withStdio } from './inherited.ts';
 import type { LauncherTools } from './launcher-tools.ts';
 import { type SpawnFailure, spawnFailed } from './preflight.ts';

@@ -1,11 +1,12 @@
 // The programs that the launcher needs of the system, and what becomes of an attempt where one is missing: without
-// `env` no command can be started; without what the pump is made of, commands run and their output is not kept.
+// what the pump is made of, commands run and their output is not kept.
 import { accessSync, constants } from 'node:fs';
 import path from 'node:path';
 
 export type LauncherTools = {
+  /** Needed only for tasks that set a variable that a shell takes for its own, such as IFS. */
   readonly envPath: string | null;
-  /** Needed only for tasks that say `nice`, and for commands with an `=` in their path. */
+  /** Needed only for tasks that say `nice`, and for commands of `env` with an `=` in their path. */
   readonly nicePath: string | null;
   /** Of mkfifo, dd and wc: what is missing. One is enough to do without all. */
   readonly missingForOutput: readonly string[];

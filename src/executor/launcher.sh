@@ -1,5 +1,6 @@
 # The launcher: runs one attempt's command in a session of its own, so that the command, its output and its result
-# outlive the runtime. For dash and BusyBox ash; forks only mkfifo, dd and wc, and execs what `command` says.
+# outlive the runtime. For dash and BusyBox ash; forks only mkfifo, dd and wc, and execs what `command` says. (A bash
+# works too; it adds a variable `_` to the command's environment.)
 #
 #   sh launcher.sh ATTEMPT-ID ATTEMPT-DIRECTORY SEGMENT-BYTES     current directory = ATTEMPT-DIRECTORY, stderr = notes
 #
@@ -17,8 +18,7 @@ home=$2
 segment_bytes=$3
 block_bytes=8192
 
-# Signals to the group are for the command. The pump is forked with them ignored; from then on the launcher handles
-# them, so that the command has the defaults again.
+# Signals to the group are for the command: launcher and pump ignore them, its process has the defaults again.
 signals='HUP INT QUIT USR1 USR2 ALRM TERM'
 trap '' $signals
 
@@ -100,24 +100,25 @@ else
   pump_pid=$!
   exec 5>&- 6<&- 9<>alive
 fi
-trap : $signals
 echo "ql-identity-1 $attempt $$ $start_ticks $boot_id $uptime $pump_pid end" >identity || exit 1
 
 # The shell's own word about a signal goes to `notes` (stderr) after this line; the line allocates the page for it.
 echo 'ql-notes-1' >&2 || exit 1
 (
   trap - $signals
-  # Goes to the task's directory, sets its limits and $mask, and $@ to the words of the command.
-  . ./command || exit 1
   read -r pid rest </proc/self/stat || exit 1
+  set -- "$home/taken" "ql-taken-1 $attempt $pid end"
+  # Goes to the task's directory and sets its limits, adds to $@ the umask and the words of the command, and may make
+  # the shell's variables those of the command: none of the launcher's own is asked for any more.
+  . ./command || exit 1
   set -C
-  command exec 4>"$home/taken" || exit 1
-  echo "ql-taken-1 $attempt $pid end" >&4 2>/dev/null
-  umask "$mask"
+  command exec 4>"$1" || exit 1
+  echo "$2" >&4 2>/dev/null
+  umask "$3"
+  shift 3
   exec "$@" >&7 2>&7 4>&- 7>&- 9>&-
 )
 status=$?
-exec 7>&-
 [ -f taken ] && [ ! -h taken ] || exit 1
 read -r uptime rest </proc/uptime
 echo "ql-receipt-1 $attempt $status $uptime end" 1<>receipt

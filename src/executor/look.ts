@@ -4,7 +4,8 @@
 // A command that ends by itself: whoever it left in its session has half of the output drain (1 s) undisturbed, then
 // gets TERM, and at the end of the drain (2 s) KILL; then the attempt ends, so that no retry runs beside the leftovers
 // of the try before. A stop: TERM at once (by `stop`), KILL after the grace, and the attempt ends only when nobody is
-// left. A process that is just being forked by a shell with a trap loses a TERM: looks repeat it, to those that would
+// left. A stop that comes when the command has ended already hastens that drain, and never makes it longer.
+// A process that is just being forked by a shell with a trap loses a TERM: looks repeat it, to those that would
 // have died of it. KILL spares launcher and pump for half a second, so that the command's true end and its last output
 // are recorded. Who was stopped is woken on the way (by attempt-watch), or it could do neither.
 import { limits } from '../core/limits.ts';
@@ -17,12 +18,16 @@ export type LookInput = {
   readonly hasReceipt: boolean;
   readonly othersCount: number;
   readonly unprovenCount: number;
+  /** Nobody is said to be left though somebody was seen before, while processes were started all the time. */
+  readonly isDoubtful: boolean;
   readonly isPumpDone: boolean;
   readonly nowMs: number;
   /** When the launcher was found gone; null while it lives. */
   readonly goneAtMs: number | null;
   /** When the grace of a stop ends; null without one. */
   readonly killAtMs: number | null;
+  /** It came after the command's own end. */
+  readonly isStopLate: boolean;
   /** Others that were sent no TERM, or have missed it. */
   readonly untoldCount: number;
   /** The distance to the look before, for back-off; null before the first. */
@@ -50,13 +55,17 @@ export function decideLook(input: LookInput): LookDecision {
   if (input.othersCount > 0) {
     return decideLeftovers(input, input.goneAtMs, drainEndMs);
   }
-  // After a receipt, a session that cannot be proven ours is none of ours. Without one it might be the command.
-  if (input.unprovenCount > 0 && !input.hasReceipt) {
-    return lookLater(input, limits.orphanLookMsMin);
+  // One that is just executing something shows no proof. If there is none until all is over, then after a receipt the
+  // session is none of ours; without one it might be the command.
+  const isLast = input.hasReceipt && input.nowMs >= drainEndMs + limits.killEscalationMs;
+  if ((input.unprovenCount > 0 || input.isDoubtful) && !isLast) {
+    const isSoon = input.hasReceipt || input.isDoubtful;
+    const isKill = input.hasReceipt && input.nowMs >= killTimeOf(input, drainEndMs);
+    const later = lookLater(input, isSoon ? limits.sessionLookMsMin : limits.orphanLookMsMin);
+    return { ...later, signal: isKill ? 'kill-others' : null };
   }
   if (input.isPumpDone || input.nowMs >= drainEndMs) {
-    const isHeld = !input.isPumpDone && input.killAtMs !== null;
-    return { ...quiet, isOver: true, signal: isHeld ? 'kill-pump' : null };
+    return endNow(input);
   }
   // A pump that was stopped is woken by a look, and has the other half of the drain then.
   const halfMs = input.goneAtMs + limits.outputDrainMsMax / 2;
@@ -73,7 +82,7 @@ export function decideFirstLook(input: Pick<LookInput, 'hasReceipt' | 'isPumpDon
 }
 
 function decideWithLauncher(input: LookInput): LookDecision {
-  const { nowMs, killAtMs, lookDelayMs } = input;
+  const { nowMs, killAtMs } = input;
   if (killAtMs === null) {
     return input.isLauncherWatched ? quiet : lookLater(input, limits.orphanLookMsMin);
   }
@@ -82,31 +91,42 @@ function decideWithLauncher(input: LookInput): LookDecision {
   }
   const escalateAtMs = killAtMs + limits.killEscalationMs;
   if (nowMs < escalateAtMs) {
-    return { ...quiet, signal: 'kill-others', nextLookMs: escalateAtMs };
+    // More than once: what the launcher was just sent by the command may have stopped it after the look before.
+    const later = lookLater(input, limits.sessionLookMsMin);
+    return { ...later, signal: 'kill-others', nextLookMs: Math.min(escalateAtMs, later.nextLookMs ?? escalateAtMs) };
   }
-  const delayMs = double(lookDelayMs, limits.killEscalationMs);
+  const delayMs = double(input.lookDelayMs, limits.killEscalationMs);
   return { ...quiet, signal: 'kill-everyone', nextLookMs: nowMs + delayMs, lookDelayMs: delayMs };
 }
 
 function decideLeftovers(input: LookInput, goneAtMs: number, drainEndMs: number): LookDecision {
   const { nowMs, hasReceipt } = input;
-  const isStop = input.killAtMs !== null;
+  const isStop = input.killAtMs !== null && !input.isStopLate;
   if (!isStop && !hasReceipt) {
     return lookLater(input, limits.orphanLookMsMin);
   }
-  const killAtMs = input.killAtMs ?? drainEndMs;
+  const killAtMs = killTimeOf(input, drainEndMs);
   if (!isStop && nowMs >= killAtMs + limits.killEscalationMs) {
     // Its own end is known; what KILL does not end (it waits in the kernel) is reported, and does not hold the attempt.
-    return { ...quiet, isOver: true };
+    return endNow(input);
   }
   if (nowMs >= killAtMs) {
     return { ...lookLater(input, limits.sessionLookMsMin), signal: 'kill-others' };
   }
-  const termAtMs = isStop ? nowMs : goneAtMs + limits.outputDrainMsMax / 2;
+  const termAtMs = input.killAtMs !== null ? nowMs : goneAtMs + limits.outputDrainMsMax / 2;
   if (nowMs < termAtMs) {
     return { ...quiet, nextLookMs: Math.min(termAtMs, killAtMs) };
   }
   return waitForTerm(input, killAtMs);
+}
+
+function killTimeOf({ killAtMs, isStopLate }: LookInput, drainEndMs: number): number {
+  return killAtMs !== null && !isStopLate ? killAtMs : Math.min(killAtMs ?? drainEndMs, drainEndMs);
+}
+
+/** A pump that a process holds which escaped ends with the attempt; whoever still writes to it gets SIGPIPE. */
+function endNow({ isPumpDone }: LookInput): LookDecision {
+  return { ...quiet, isOver: true, signal: isPumpDone ? null : 'kill-pump' };
 }
 
 function waitForTerm(input: LookInput, killAtMs: number): LookDecision {

@@ -1,16 +1,32 @@
 // What comes between a start that was asked for and its launcher: looks at the command, at whom it runs as and at the
 // tools for that, and writes the launcher's work. All of it may be done again, and nothing of it has run anything of
 // the command.
-import type { UserPrefix } from './command-file.ts';
-import type { CommandSpec } from './executor.ts';
+import { type CommandLimits, findMissingTool, type UserPrefix } from './command-file.ts';
 import { type LauncherSettings, writeCommand } from './launch.ts';
 import { preflight, type SpawnFailure, spawnFailed } from './preflight.ts';
 import { environmentOfUser, findUser, readUserFiles } from './user.ts';
 import { findUserPrefix } from './user-prefix.ts';
 
+export type CommandSpec = {
+  readonly attemptId: string;
+  readonly argv: readonly string[];
+  /** All of it: the command's environment has nothing else. */
+  readonly env: Readonly<Record<string, string>>;
+  /** Absolute. */
+  readonly cwd: string;
+  readonly nice: number | null;
+  readonly limits: CommandLimits | null;
+  /**
+   * A name or number of this machine; null: as this process. Of HOME, USER and LOGNAME, `env` then gets what it does
+   * not have.
+   */
+  readonly user: string | null;
+};
+
 type CommandUser = {
   readonly name: string;
-  readonly prefix: UserPrefix;
+  /** Null: this process is that user. */
+  readonly prefix: UserPrefix | null;
   readonly variables: Readonly<Record<string, string>>;
 };
 
@@ -25,9 +41,6 @@ export function createPreparation(
   const mask = process.umask().toString(8).padStart(4, '0');
   const findCommandUser = createUserSearch(settings.toolsPath);
   return (spec, directory) => {
-    if (envPath === null) {
-      return toolMissing('env', settings, 'every command');
-    }
     const user = spec.user === null ? null : findCommandUser(spec.user);
     if (user !== null && 'kind' in user) {
       return user;
@@ -37,17 +50,15 @@ export function createPreparation(
     if (outcome.kind !== 'ready') {
       return outcome;
     }
-    const needsNice = spec.nice !== null || outcome.argv[0]?.includes('=') === true;
-    if (needsNice && nicePath === null) {
-      return toolMissing('nice', settings, 'this command');
+    const input = { ...spec, argv: outcome.argv, env, user, mask, envPath, nicePath };
+    const missing = findMissingTool(input);
+    if (missing !== null) {
+      const what = `there is no \`${missing}\` in ${settings.toolsPath}, which this command needs`;
+      return spawnFailed('tool_missing', what);
     }
-    writeCommand(directory, { ...spec, argv: outcome.argv, env, user, mask, envPath, nicePath });
+    writeCommand(directory, input);
     return null;
   };
-}
-
-function toolMissing(name: string, { toolsPath }: LauncherSettings, who: string): SpawnFailure {
-  return spawnFailed('tool_missing', `there is no \`${name}\` in ${toolsPath}, which ${who} needs`);
 }
 
 /** Looks a user up each time, for that is cheap, and tries the tools once for each. */
@@ -61,7 +72,7 @@ function createUserSearch(toolsPath: string): (user: string) => CommandUser | Sp
     const variables = environmentOfUser(user);
     const ownUid = process.getuid?.() ?? -1;
     if (user.uid === ownUid) {
-      return { name, prefix: (words) => [...words], variables };
+      return { name, prefix: null, variables };
     }
     if (ownUid !== 0) {
       return spawnFailed(
@@ -71,7 +82,7 @@ function createUserSearch(toolsPath: string): (user: string) => CommandUser | Sp
     }
     const key = JSON.stringify(user);
     const prefix = prefixes.get(key) ?? findUserPrefix(user, toolsPath);
-    if (typeof prefix !== 'function') {
+    if ('kind' in prefix) {
       return prefix;
     }
     prefixes.set(key, prefix);

@@ -7,10 +7,17 @@
 //   - the process that took the start
 //   - a member that started before the launcher's end, which the receipt dates
 //   - a member that was proven at an earlier look and still lives
-//   - a member whose environment names the attempt (QL_ATTEMPT_ID)
+//   - a member whose environment names the attempt (QL_ATTEMPT_ID), or the launcher that it was forked from
+//
+// Nobody can stop a session as a whole, and one pass over /proc takes milliseconds: a process that forks and ends
+// again and again is gone before it is read, and its child came too late for the pass. So "nobody is left" is believed
+// at once only if no process at all was started during the pass. Otherwise there are more, and a look at whoever was
+// started last, again and again. One that is missed by all of them is not found; nothing more can be done without
+// privileges.
 import { closeSync, openSync, readdirSync, readFileSync, readSync } from 'node:fs';
 import { constants } from 'node:os';
 import { assert } from '../core/errors.ts';
+import { limits } from '../core/limits.ts';
 import type { Identity } from './attempt-files.ts';
 import { nullUnlessShort } from './shortage.ts';
 
@@ -30,6 +37,8 @@ export type ProcessRow = {
 
 export type SessionProof = {
   readonly attemptId: string;
+  /** `NAME=value` in the environment of the launcher and of what it forked, but for the command. */
+  readonly launcherMark: string;
   readonly identity: Identity;
   /** Of the running kernel. */
   readonly bootId: string;
@@ -46,11 +55,13 @@ export type SessionView = {
   readonly pump: readonly ProcessRow[];
   /** Living members of a session of that id, of which cannot be told whose they are. */
   readonly unproven: readonly ProcessRow[];
+  /** No process at all was started during the pass: nobody can have been missed. */
+  readonly isCertain: boolean;
 };
 
 const statBuffer = Buffer.alloc(1024);
 const msPerTick = 10;
-const emptyView: SessionView = { others: [], launcher: null, pump: [], unproven: [] };
+const emptyView: SessionView = { others: [], launcher: null, pump: [], unproven: [], isCertain: true };
 
 /** One process, or null where there is none. Throws where this process is short of descriptors (shortage.ts). */
 export function readProcess(pid: number): ProcessRow | null {
@@ -87,10 +98,44 @@ function hasTerm(signals: string | undefined): boolean {
 
 /** All processes whose session has this id, zombies included: about 10 µs for every process of the machine. */
 export function listSession(sessionId: number): ProcessRow[] {
-  return listPids().flatMap((pid) => {
-    const row = readProcess(pid);
-    return row?.sessionId === sessionId ? [row] : [];
-  });
+  // Those that were started last may be the first to go.
+  const rows = listPids()
+    .reverse()
+    .map((pid) => readProcess(pid));
+  return rows.filter((row) => row !== null && row.sessionId === sessionId).reverse() as ProcessRow[];
+}
+
+/** Who was started last, a thread or a process: another number means that somebody forks. 0 where that is not told. */
+function readLastPid(): number {
+  try {
+    return Number(readFileSync('/proc/loadavg', 'latin1').trim().split(' ').at(-1));
+  } catch (error) {
+    return nullUnlessShort(error) ?? 0;
+  }
+}
+
+/** The member of the session that was started last of all, if it can be met alive. */
+function findNewest(proof: SessionProof): ProcessRow | null {
+  const { pid, pumpPid } = proof.identity;
+  for (let tries = 0; tries < limits.newestTriesMax; tries += 1) {
+    const row = readProcess(readLastPid());
+    const isMember = row !== null && row.sessionId === pid && !row.isZombie;
+    const isOther = isMember && row.pid !== pid && row.pid !== pumpPid && row.parentPid !== pumpPid;
+    if (isOther && isProven(row, proof)) {
+      return row;
+    }
+  }
+  return null;
+}
+
+/** KILLs those that no list holds for long enough, who fork and end and leave a child behind; answers whom. */
+export function killNewest(proof: SessionProof): ProcessRow[] {
+  const killed: ProcessRow[] = [];
+  for (let row = findNewest(proof); row !== null && killed.length < limits.newestTriesMax; row = findNewest(proof)) {
+    signalProcess(row, 'SIGKILL');
+    killed.push(row);
+  }
+  return killed;
 }
 
 /**
@@ -114,10 +159,25 @@ export function processKey(row: ProcessRow): string {
 
 /** Who of an attempt's session lives now. */
 export function viewSession(proof: SessionProof): SessionView {
-  const { identity } = proof;
-  if (identity.bootId !== proof.bootId) {
+  if (proof.identity.bootId !== proof.bootId) {
     return emptyView;
   }
+  for (let passes = 1; ; passes += 1) {
+    const lastPid = readLastPid();
+    const view = viewOnce(proof);
+    const isCertain = lastPid !== 0 && readLastPid() === lastPid;
+    if (view.launcher !== null || view.others.length > 0 || isCertain) {
+      return { ...view, isCertain };
+    }
+    const newest = findNewest(proof);
+    if (newest !== null || passes === limits.sessionPassesMax) {
+      return newest === null ? { ...view, isCertain } : { ...view, others: [newest], unproven: [], isCertain };
+    }
+  }
+}
+
+function viewOnce(proof: SessionProof): SessionView {
+  const { identity } = proof;
   const rows = listSession(identity.pid);
   const leader = rows.find((row) => row.pid === identity.pid) ?? null;
   if (leader !== null && leader.startTicks !== identity.startTicks) {
@@ -130,7 +190,7 @@ export function viewSession(proof: SessionProof): SessionView {
   const pump = living.filter((row) => row.pid === identity.pumpPid || row.parentPid === identity.pumpPid);
   const launcher = living.find((row) => row.pid === identity.pid) ?? null;
   const others = living.filter((row) => row !== launcher && !pump.includes(row));
-  return { others, launcher, pump, unproven: [] };
+  return { ...emptyView, others, launcher, pump };
 }
 
 function isProven(row: ProcessRow, proof: SessionProof): boolean {
@@ -138,14 +198,15 @@ function isProven(row: ProcessRow, proof: SessionProof): boolean {
   if (row.startTicks < identity.startTicks) {
     return false;
   }
-  const namesAttempt = () => hasVariable(row.pid, `QL_ATTEMPT_ID=${proof.attemptId}`);
+  const namesAttempt = () => hasVariable(row.pid, `QL_ATTEMPT_ID=${proof.attemptId}`, proof.launcherMark);
   const isBeforeEnd = launcherEndUptimeMs !== null && row.startTicks * msPerTick <= launcherEndUptimeMs;
   return row.pid === proof.commandPid || isBeforeEnd || proof.seen.has(processKey(row)) || namesAttempt();
 }
 
-function hasVariable(pid: number, variable: string): boolean {
+function hasVariable(pid: number, ...variables: readonly string[]): boolean {
   try {
-    return readFileSync(`/proc/${pid}/environ`, 'latin1').split('\0').includes(variable);
+    const entries = readFileSync(`/proc/${pid}/environ`, 'latin1').split('\0');
+    return variables.some((variable) => entries.includes(variable));
   } catch (error) {
     return nullUnlessShort(error) !== null;
   }

@@ -1,12 +1,13 @@
-// How a command comes to run as another user: by a small tool of the system that changes to it and then is the command.
+// How a command comes to run as another user: by a small tool of the system that changes to it and then is a shell,
+// which makes the command's variables and becomes the command (command-file.ts).
 // The launcher's child execs it after `taken` was created, so that the attempt's directory stays the runtime's own.
 //
 // What a tool of some name does differs from system to system (BusyBox has a `setpriv` that cannot do this, util-linux
 // a `su` that stays as parent and changes the exit code), and after `taken` its failure would pass for the command's
 // own. So each is tried once for each user, and must be found to have left a process that is exactly as it should be:
 // the same process of the same session, with these numbers and no others, with no signal ignored or blocked.
-import { spawnSync } from 'node:child_process';
-import type { UserPrefix } from './command-file.ts';
+import { type SpawnSyncReturns, spawnSync } from 'node:child_process';
+import { inputShell, type UserPrefix } from './command-file.ts';
 import { findTool } from './launcher-tools.ts';
 import { type SpawnFailure, spawnFailed } from './preflight.ts';
 import { readProcess } from './session.ts';
@@ -15,7 +16,7 @@ import type { UserIdentity } from './user.ts';
 
 type Tool = {
   readonly name: string;
-  readonly prefix: (tool: string, user: UserIdentity & { readonly name: string }) => UserPrefix;
+  readonly prefix: (tool: string, user: UserIdentity & { readonly name: string }) => readonly string[];
   /** It takes numbers that /etc/passwd does not have. */
   readonly isForNumbers: boolean;
 };
@@ -27,7 +28,7 @@ const tools: readonly Tool[] = [
     isForNumbers: true,
     prefix: (tool, { uid, gid, groupIds }) => {
       const options = [`--reuid=${uid}`, `--regid=${gid}`, `--groups=${groupIds.join(',')}`];
-      return (words) => [tool, ...options, '--', ...words];
+      return [tool, ...options, '--', ...inputShell];
     },
   },
   {
@@ -35,16 +36,14 @@ const tools: readonly Tool[] = [
     isForNumbers: false,
     // With a file of a process id that never is, it does not look for the program among what runs already.
     prefix: (tool, { name }) => {
-      const options = ['-S', '-p', '/proc/none', '-c', name, '-x'];
-      return ([program = '', ...rest]) => [tool, ...options, program, '--', ...rest];
+      const [shell = '', ...rest] = inputShell;
+      return [tool, '-S', '-p', '/proc/none', '-c', name, '-x', shell, '--', ...rest];
     },
   },
   {
     name: 'su',
     isForNumbers: false,
-    prefix:
-      (tool, { name }) =>
-      (words) => [tool, '-s', '/bin/sh', '-c', 'exec "$@"', '--', name, 'sh', ...words],
+    prefix: (tool, { name }) => [tool, '-s', '/bin/sh', '-c', `exec ${inputShell.join(' ')}`, '--', name],
   },
 ];
 
@@ -54,7 +53,8 @@ set -- 1 2 \${stat##*) }
 echo "Session: $6"
 while read -r name value; do
   case $name in Pid: | Uid: | Gid: | Groups: | SigBlk: | SigIgn:) echo "$name" $value ;; esac
-done </proc/self/status`;
+done </proc/self/status
+export -p`;
 const trialMsMax = 2_000;
 const wordsShownMax = 200;
 
@@ -64,19 +64,18 @@ const wordsShownMax = 200;
  */
 export function findUserPrefix(user: UserIdentity, toolsPath: string): UserPrefix | SpawnFailure {
   const shown = `\`${user.name ?? user.uid}\``;
-  const envPath = findTool('env', toolsPath) ?? '/usr/bin/env';
   const failures: string[] = [];
   for (const { name, prefix, isForNumbers } of tools) {
     const tool = findTool(name, toolsPath);
     if (tool === null || (user.name === null && !isForNumbers)) {
       continue;
     }
-    const candidate = prefix(tool, { ...user, name: user.name ?? `${user.uid}` });
-    const failure = tryPrefix(candidate([envPath, '-i', '/bin/sh', '-c', trialScript]), user);
-    if (failure === null) {
-      return candidate;
+    const words = prefix(tool, { ...user, name: user.name ?? `${user.uid}` });
+    const outcome = tryPrefix(words, user);
+    if (typeof outcome === 'object') {
+      return { words, ...outcome };
     }
-    failures.push(`${tool}: ${failure}`);
+    failures.push(`${tool}: ${outcome}`);
   }
   const remedy = 'install setpriv (util-linux)';
   return failures.length === 0
@@ -84,10 +83,18 @@ export function findUserPrefix(user: UserIdentity, toolsPath: string): UserPrefi
     : spawnFailed('user_tool_failed', `nothing here can run a command as ${shown}: ${failures.join('; ')}; ${remedy}`);
 }
 
-/** Null: it left the process as it should be. */
-function tryPrefix([tool = '', ...rest]: readonly string[], user: UserIdentity): string | null {
+/** A tool that reads nothing makes an error of its input. */
+function describeEnd({ status, signal, error }: SpawnSyncReturns<string>): string {
+  return status === null ? (error?.message ?? `${signal}`) : `status ${status}`;
+}
+
+/** What it left the process with, or how that is not as it should be. */
+function tryPrefix(
+  [tool = '', ...rest]: readonly string[],
+  user: UserIdentity,
+): Pick<UserPrefix, 'addedNames'> | string {
   const result = spawnSync(tool, rest, {
-    stdio: ['ignore', 'pipe', 'pipe'],
+    input: trialScript,
     cwd: '/',
     env: { LC_ALL: 'C' },
     timeout: trialMsMax,
@@ -107,11 +114,14 @@ function tryPrefix([tool = '', ...rest]: readonly string[], user: UserIdentity):
     'SigBlk: 0000000000000000',
     'SigIgn: 0000000000000000',
   ];
-  const lines = result.stdout?.split('\n').filter((line) => line !== '') ?? [];
+  const said = result.stdout?.split('\n').filter((line) => line !== '') ?? [];
+  const lines = said.filter((line) => !line.startsWith('export '));
   if (result.status !== 0 || lines.length < expected.length) {
-    const [said = ''] = `${result.stderr ?? ''}`.trim().split('\n', 1);
-    return said.slice(0, wordsShownMax) || `${result.error?.message ?? `status ${result.status ?? result.signal}`}`;
+    const [word = ''] = `${result.stderr ?? ''}`.trim().split('\n', 1);
+    return word.slice(0, wordsShownMax) || describeEnd(result);
   }
   const wrong = lines.find((line) => !expected.includes(line));
-  return wrong === undefined ? null : `leaves the command with ${wrong.replaceAll(/\s+/g, ' ')}`;
+  return wrong === undefined
+    ? { addedNames: said.flatMap((line) => /^export ([A-Za-z_][A-Za-z0-9_]*)/.exec(line)?.[1] ?? []) }
+    : `leaves the command with ${wrong.replaceAll(/\s+/g, ' ')}`;
 }

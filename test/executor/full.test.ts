@@ -1,5 +1,5 @@
-// A run directory that is full, before a start or at any moment of it: either no command runs and that is said, or it runs
-// and its receipt is true.
+// A run directory that is full, before a start or at any moment of it: either no command runs and that is said, or it
+// runs and its receipt is true.
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import type { Test } from 'tap';

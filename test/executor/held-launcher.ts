@@ -12,8 +12,8 @@ const lines = launcherScript.split('\n');
 const firstPoint = lines.indexOf('set -u') + 1;
 
 /**
- * The numbers of the lines before which a launcher can be held: all that do something, and the end. Nobody outside could
- * tell a moment before an assignment, or the end of a list, from the one after it.
+ * The numbers of the lines before which a launcher can be held: all that do something, and the end. Nobody outside
+ * could tell a moment before an assignment, or the end of a list, from the one after it.
  */
 export const launcherPoints: readonly number[] = lines.flatMap((line, index) => {
   const isCommand = /^\s*[^\s#]/.test(line);
@@ -24,6 +24,11 @@ export const launcherPoints: readonly number[] = lines.flatMap((line, index) => 
 
 export function textOfPoint(point: number): string {
   return lines[point - 1]!.trim();
+}
+
+/** The line that begins so. */
+export function pointOf(start: string): number {
+  return launcherPoints.find((point) => textOfPoint(point).startsWith(start))!;
 }
 
 const holdFunction = (fifo: string) => `

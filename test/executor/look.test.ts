@@ -13,10 +13,12 @@ const gone: LookInput = {
   hasReceipt: true,
   othersCount: 0,
   unprovenCount: 0,
+  isDoubtful: false,
   isPumpDone: false,
   nowMs: 10_000,
   goneAtMs: 10_000,
   killAtMs: null,
+  isStopLate: false,
   untoldCount: 0,
   lookDelayMs: null,
 };
@@ -40,7 +42,9 @@ t.test(
       'one that missed it',
     );
     t.match(decideLook({ ...stop, nowMs: 14_999 }), { signal: null, nextLookMs: 15_000 });
-    t.same(decideLook({ ...stop, nowMs: 15_000 }), { ...nothing, signal: 'kill-others', nextLookMs: 15_500 });
+    const kill = decideLook({ ...stop, nowMs: 15_000 });
+    t.same(kill, { signal: 'kill-others', isOver: false, nextLookMs: 15_050, lookDelayMs: 50 });
+    t.match(decideLook({ ...stop, nowMs: 15_350, lookDelayMs: 200 }), { signal: 'kill-others', nextLookMs: 15_500 });
     t.match(decideLook({ ...stop, nowMs: 15_500 }), { signal: 'kill-everyone', isOver: false, nextLookMs: 16_000 });
     t.match(decideLook({ ...stop, nowMs: 16_000, lookDelayMs: 500 }), { signal: 'kill-everyone', nextLookMs: 17_000 });
   },
@@ -54,10 +58,12 @@ t.test('the usual command is over when its pump is; before that it is looked at 
   t.same(decideLook({ ...gone, isPumpDone: true }), { ...nothing, isOver: true });
 });
 
-t.test('a pump that is held is waited for as long as the drain, and killed only after a stop', async (t) => {
+t.test('a pump that is held is waited for as long as the drain, and ends with the attempt', async (t) => {
   t.same(decideLook(gone), { ...nothing, nextLookMs: 10_000 + drainMs / 2 }, 'a look that wakes it if it was stopped');
   t.same(decideLook({ ...gone, nowMs: 10_000 + drainMs / 2 }), { ...nothing, nextLookMs: 10_000 + drainMs });
-  t.same(decideLook({ ...gone, nowMs: 10_000 + drainMs }), { ...nothing, isOver: true });
+  t.same(decideLook({ ...gone, nowMs: 10_000 + drainMs }), { ...nothing, isOver: true, signal: 'kill-pump' });
+  const left = { ...gone, othersCount: 1, nowMs: 10_000 + drainMs + limits.killEscalationMs };
+  t.match(decideLook(left), { isOver: true, signal: 'kill-pump' }, 'also where somebody is left whom KILL cannot end');
   const stopped = { ...gone, killAtMs: 9_000, nowMs: 10_000 + drainMs };
   t.same(decideLook(stopped), { ...nothing, isOver: true, signal: 'kill-pump' });
 });
@@ -82,6 +88,15 @@ t.test('what outlives a stopped command is told if it was not, and keeps the res
   t.match(decideLook({ ...left, untoldCount: 0, nowMs: 99_000 }), { signal: 'kill-others', isOver: false });
 });
 
+t.test('a stop that comes when the command has ended hastens the drain, and never makes it longer', async (t) => {
+  const late = { ...gone, othersCount: 1, untoldCount: 1, isStopLate: true, killAtMs: 60_000, isPumpDone: true };
+  t.match(decideLook(late), { signal: 'term-untold', isOver: false, nextLookMs: 10_050 }, 'TERM at once');
+  t.match(decideLook({ ...late, untoldCount: 0, nowMs: 11_999 }), { signal: null, nextLookMs: 12_000 });
+  t.match(decideLook({ ...late, untoldCount: 0, nowMs: 12_000 }), { signal: 'kill-others' }, 'KILL as without it');
+  t.match(decideLook({ ...late, untoldCount: 0, nowMs: 12_500 }), { signal: null, isOver: true });
+  t.match(decideLook({ ...late, untoldCount: 0, nowMs: 10_500, killAtMs: 10_500 }), { signal: 'kill-others' });
+});
+
 t.test('a command without its launcher is looked at after 1 s, doubling to 30 s', async (t) => {
   const orphan = { ...gone, hasReceipt: false, othersCount: 1, isPumpDone: true };
   let [nowMs, lookDelayMs]: [number, number | null] = [10_000, null];
@@ -98,8 +113,22 @@ t.test('a command without its launcher is looked at after 1 s, doubling to 30 s'
 t.test('a session of which cannot be told whose it is, is waited for and never signalled', async (t) => {
   const unproven = { ...gone, hasReceipt: false, unprovenCount: 1, isPumpDone: true, nowMs: 99_000, killAtMs: 1 };
   t.match(decideLook(unproven), { signal: null, isOver: false, nextLookMs: 100_000 });
-  t.match(decideLook({ ...unproven, hasReceipt: true }), { isOver: true }, 'a receipt says that the command has ended');
+  const ended = { ...unproven, hasReceipt: true };
+  t.match(decideLook(ended), { isOver: true }, 'a receipt says that the command has ended');
+  const soon = { ...ended, nowMs: 12_499, killAtMs: null };
+  t.match(decideLook(soon), { isOver: false, nextLookMs: 12_549 }, 'but not before the drain is over');
+  t.match(decideLook({ ...soon, nowMs: 12_500 }), { isOver: true });
 });
+
+t.test(
+  'somebody who was seen and is only not met is looked for again, and killed at the end of the drain',
+  async (t) => {
+    const doubtful = { ...gone, isDoubtful: true, isPumpDone: true };
+    t.match(decideLook(doubtful), { signal: null, isOver: false, nextLookMs: 10_050 });
+    t.match(decideLook({ ...doubtful, nowMs: 12_000 }), { signal: 'kill-others', isOver: false, nextLookMs: 12_050 });
+    t.match(decideLook({ ...doubtful, nowMs: 12_500 }), { signal: null, isOver: true });
+  },
+);
 
 t.test('in every situation something comes next, and nothing is signalled early', async () => {
   const times = fc.integer({ min: 0, max: 100_000 });
@@ -110,10 +139,12 @@ t.test('in every situation something comes next, and nothing is signalled early'
       hasReceipt: fc.boolean(),
       othersCount: fc.nat(2),
       unprovenCount: fc.nat(1),
+      isDoubtful: fc.boolean(),
       isPumpDone: fc.boolean(),
       nowMs: times,
       goneAtMs: times,
       killAtMs: fc.option(times),
+      isStopLate: fc.boolean(),
       untoldCount: fc.nat(2),
       lookDelayMs: fc.option(fc.integer({ min: 1, max: 30_000 })),
     })
@@ -128,13 +159,15 @@ t.test('in every situation something comes next, and nothing is signalled early'
       const { nowMs, killAtMs, goneAtMs, othersCount, launcher } = situation;
       const isKill = decision.signal?.startsWith('kill') === true && decision.signal !== 'kill-pump';
       const isIdle = launcher === 'alive' && killAtMs === null && situation.isLauncherWatched;
-      const earliestKillMs = killAtMs ?? (goneAtMs ?? Number.POSITIVE_INFINITY) + drainMs;
+      const drainEndMs = (goneAtMs ?? Number.POSITIVE_INFINITY) + drainMs;
+      const isLate = situation.isStopLate && goneAtMs !== null;
+      const earliestKillMs = isLate ? Math.min(killAtMs ?? drainEndMs, drainEndMs) : (killAtMs ?? drainEndMs);
       return (
         decision.isOver !== (decision.nextLookMs !== null || isIdle) &&
         (decision.nextLookMs === null || decision.nextLookMs > nowMs) &&
         (!isKill || nowMs >= earliestKillMs) &&
         !(decision.isOver && launcher === 'alive') &&
-        !(decision.isOver && othersCount > 0 && killAtMs !== null)
+        !(decision.isOver && othersCount > 0 && killAtMs !== null && !isLate)
       );
     }),
     { numRuns: 2_000 },

@@ -1,6 +1,7 @@
 // Output: byte-exact, bounded with true counts, readable while it is written, whatever the command does to the pipe.
+import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { closeSync, mkdirSync, openSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
 import { attemptDirectory, readIdentity } from '../../src/executor/attempt-files.ts';
@@ -13,7 +14,7 @@ import { until } from './until.ts';
 const megabyte = 1_000_000;
 
 testEachShell(
-  '50 MB are bounded, with true counts and the exit code kept',
+  'C019 50 MB are bounded, with true counts and the exit code kept',
   async (t, stand) => {
     const script = 'yes 0123456789abcde | head -c 50000000; echo the end; exit 3';
     const { end, attemptId } = await stand.run({ argv: ['/bin/sh', '-c', script] });
@@ -46,6 +47,26 @@ testEachShell('C020 many small writes of a multi-byte character lose nothing', a
   t.equal(exitedCode(end), 0);
   t.ok(output === '你'.repeat(50_000), 'no replacement character');
 });
+
+testEachShell(
+  'C020 a character that comes byte by byte is whole, and there to be read as it comes',
+  async (t, stand) => {
+    const gate = path.join(stand.runDirectory, 'gate');
+    execFileSync('mkfifo', [gate]);
+    const held = openSync(gate, 'r+');
+    const bytes = [...Buffer.from('世界')];
+    const writes = bytes.map((byte) => `printf '\\${byte.toString(8)}'; read x <&3`);
+    const attemptId = stand.start({ argv: ['/bin/sh', '-c', `exec 3<'${gate}'; ${writes.join('; ')}`] });
+    const directory = stand.directoryOf(attemptId);
+    for (let length = 1; length <= bytes.length; length += 1) {
+      await until(() => readOutput(directory, attemptId, { offset: 0, bytesMax: 10 }).bytes.length === length);
+      writeFileSync(held, 'go\n');
+    }
+    t.match(await stand.endOf(attemptId), { outputBytes: 6, outputTruncated: false });
+    t.equal(stand.collect(attemptId).head.toString(), '世界');
+    closeSync(held);
+  },
+);
 
 testEachShell('a cut falls between characters', async (t, stand) => {
   const { attemptId } = await stand.run({

@@ -1,5 +1,5 @@
-// Launcher, pump and child, stopped and killed at every line of the launcher: the record is true each time, and nobody is
-// left.
+// Launcher, pump and child, stopped and killed at every line of the launcher: the record is true each time, and nobody
+// is left.
 import { readProcess, signalProcess } from '../../src/executor/session.ts';
 import { endOf, expectTrue, expectWhole, outputBytes, testEachPoint } from './points.ts';
 import { turn, until } from './until.ts';

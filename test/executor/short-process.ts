@@ -1,4 +1,5 @@
-// A process of its own that runs out of descriptors or processes while it looks after one attempt. Not a test itself.
+// A process of its own that looks after one attempt while it runs out of descriptors or processes, or as another user.
+// Not a test itself.
 //   node short-process.ts RUN-DIRECTORY SCENARIO JSON        SCENARIO: one of those below
 // Prints one line of JSON: what it saw, and the attempt's end.
 import { type ChildProcess, spawn } from 'node:child_process';
@@ -60,9 +61,9 @@ async function takeProcesses(but: number): Promise<() => Promise<void>> {
   return () => release(taken);
 }
 
-function start(): void {
+function start(user: string | null = null): void {
   const env = { PATH: '/usr/bin:/bin', QL_ATTEMPT_ID: attemptId };
-  executor.start({ attemptId, argv, env, cwd: '/', nice: null, limits: null, user: null });
+  executor.start({ attemptId, argv, env, cwd: '/', nice: null, limits: null, user });
 }
 
 /** Simulated time goes on, real processes have the turns in between. */
@@ -124,6 +125,12 @@ const scenarios: Readonly<Record<string, () => Promise<object>>> = {
     release();
     await drive();
     return before;
+  },
+  /** The command is to run as somebody else. */
+  async 'another user'() {
+    start('root');
+    await drive();
+    return {};
   },
   /** So many processes may be forked, and no more, for as long as the attempt lasts. */
   async 'processes for good'() {

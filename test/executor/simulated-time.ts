@@ -1,4 +1,5 @@
 // A clock and an alarm for one executor. Not a test itself.
+import { limits } from '../../src/core/limits.ts';
 import type { Alarm, Clock } from '../../src/core/ports.ts';
 import { realClock } from '../../src/runtime/ports.ts';
 
@@ -27,3 +28,13 @@ export function simulateTime() {
 }
 
 export type SimulatedTime = ReturnType<typeof simulateTime>;
+
+/**
+ * Lets the looks come by which an attempt ends whose processes are gone: while others start on this machine, one alone
+ * is not believed.
+ */
+export function lookAgain(time: SimulatedTime): void {
+  for (let looks = 0; looks <= limits.sessionPassesMax; looks += 1) {
+    time.advance(limits.killEscalationMs);
+  }
+}

@@ -1,13 +1,15 @@
 // Starts that fail are ends like any other, each told apart and explained; no exception, no command, no second end.
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { closeSync, mkdirSync, openSync, rmdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import t, { type Test } from 'tap';
 import type { AttemptEnd } from '../../src/executor/attempt-end.ts';
-import type { CommandSpec } from '../../src/executor/executor.ts';
 import { createExecutor } from '../../src/executor/executor.ts';
+import type { CommandSpec } from '../../src/executor/preparation.ts';
+import { signalProcess } from '../../src/executor/session.ts';
 import { realAlarm, realClock } from '../../src/runtime/ports.ts';
+import { openHolds, pointOf } from './held-launcher.ts';
 import { simulateTime } from './simulated-time.ts';
-import { openStand, type Stand, testEachShell, withStand } from './stand.ts';
+import { exitedCode, openStand, type Stand, testEachShell, withStand } from './stand.ts';
 
 type Case = Partial<CommandSpec> & { readonly argv: readonly string[]; readonly code: string; readonly words: RegExp };
 
@@ -94,6 +96,51 @@ t.test('what is wrong with the program is told apart', (t) =>
     ]);
   }),
 );
+
+t.test('C011 a script with CRLF lines is one failure, settled once, that says so', (t) =>
+  withStand(t, {}, async (t, stand) => {
+    const cwd = stand.runDirectory;
+    writeFileSync(path.join(cwd, 'crlf'), '#!/bin/sh\r\necho hi\r\n', { mode: 0o755 });
+    // The stand sees to it that an end is reported once.
+    const { end } = await stand.run({ argv: ['./crlf'], cwd });
+    t.match(end, { kind: 'spawn-failed', errorCode: 'interpreter_not_found', errorSummary: /`\/bin\/sh\\r`.*CRLF/ });
+  }),
+);
+
+t.test('C013 a directory that is gone is named, and the command is not blamed', (t) =>
+  withStand(t, {}, async (t, stand) => {
+    const cwd = path.join(stand.runDirectory, 'gone');
+    const { end } = await stand.run({ argv: ['/bin/echo', 'x'], cwd });
+    t.match(end, { kind: 'spawn-failed', errorCode: 'directory_not_found' });
+    t.ok(end.kind === 'spawn-failed' && end.errorSummary.includes(cwd) && !end.errorSummary.includes('echo'));
+  }),
+);
+
+testEachShell('a directory that goes after the look at it is told, and nothing runs', async (t, stand) => {
+  const holds = openHolds(stand.runDirectory);
+  holds.holdAt(stand.runDirectory, pointOf('. ./command'));
+  const cwd = path.join(stand.runDirectory, 'going');
+  mkdirSync(cwd);
+  const attemptId = stand.start({ argv: ['/bin/echo', 'x'], cwd });
+  const holder = await holds.next();
+  rmdirSync(cwd);
+  signalProcess(holder, 'SIGCONT');
+  const end = await stand.endOf(attemptId);
+  t.match(end, { kind: 'spawn-failed', errorCode: 'launcher_failed', errorSummary: /going/ });
+  holds.close();
+});
+
+testEachShell('a program that is written to while it is started fails in its own output', async (t, stand) => {
+  const program = path.join(stand.runDirectory, 'busy');
+  writeFileSync(program, '#!/bin/sh\necho ran\n', { mode: 0o755 });
+  const writer = openSync(program, 'r+');
+  const { end, output } = await stand.run({ argv: [program] });
+  closeSync(writer);
+  // Some kernels execute it all the same.
+  const isExecuted = exitedCode(end) === 0 && output === 'ran\n';
+  t.ok(isExecuted || (exitedCode(end) === 126 && /busy/i.test(output)), `${JSON.stringify(end)} ${output}`);
+  t.equal(exitedCode((await stand.run({ argv: [program] })).end), 0);
+});
 
 t.test('what is wrong with directory, arguments and environment is told apart', (t) =>
   withStand(t, {}, async (t, stand) => {

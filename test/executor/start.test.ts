@@ -2,9 +2,9 @@
 import { chmodSync, existsSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import t, { type Test } from 'tap';
-import { limits } from '../../src/core/limits.ts';
+import { withdrawUnwatched } from '../../src/executor/evidence.ts';
 import { realClock } from '../../src/runtime/ports.ts';
-import { type SimulatedTime, simulateTime } from './simulated-time.ts';
+import { simulateTime } from './simulated-time.ts';
 import { exitedCode, openStand, type Stand, testEachShell, withStand } from './stand.ts';
 import { turn, until } from './until.ts';
 
@@ -32,10 +32,10 @@ testEachShell(
   'withdrawal and start race: exactly one wins, and TERM after a lost race is never lost',
   async (t, stand) => {
     const outcomes = { withdrawn: 0, taken: 0 };
-    for (let attempt = 0; attempt < 120; attempt += 1) {
+    for (let attempt = 0; attempt < 40; attempt += 1) {
       const marker = path.join(stand.runDirectory, `marker-${attempt}`);
       const attemptId = stand.start({ argv: ['/bin/sh', '-c', `echo >'${marker}'; exec /bin/sleep 600`] });
-      await turn(attempt * 25);
+      await turn(attempt * 75);
       const outcome = stand.executor.withdraw(attemptId);
       if (outcome === 'taken') {
         stand.executor.stop(attemptId, { graceMs: 600_000 });
@@ -90,37 +90,36 @@ t.test('a launcher of an earlier version is replaced as a file, not written over
   await stand.close();
 });
 
-/** A launcher that stands still before it comes to the start. */
-async function withStuckLauncher(
-  t: Test,
-  body: (attemptId: string, stand: Stand, time: SimulatedTime) => Promise<void>,
-) {
+/** A launcher that stands still before it comes to the start. Time stands still as well: nothing here needs any. */
+async function withStuckLauncher(t: Test, body: (attemptId: string, stand: Stand) => void) {
   const toolsPath = t.testdir({ mkfifo: '#!/bin/sh\nexec sleep 600\n' });
   chmodSync(path.join(toolsPath, 'mkfifo'), 0o755);
-  const time = simulateTime();
-  const options = { time, toolsPath: `${toolsPath}:/usr/bin:/bin`, runDirectory: path.join(toolsPath, 'run') };
+  const runDirectory = path.join(toolsPath, 'run');
+  const options = { time: simulateTime(), toolsPath: `${toolsPath}:/usr/bin:/bin`, runDirectory };
   await withStand(t, options, async (_, stand) => {
     const attemptId = stand.start({ argv: ['/bin/true'] });
     await until(() => existsSync(path.join(stand.directoryOf(attemptId), 'count')));
-    await body(attemptId, stand, time);
-    time.advance(limits.killEscalationMs);
+    body(attemptId, stand);
     t.same(await stand.endOf(attemptId), { kind: 'withdrawn' });
   });
 }
 
 t.test('a withdrawn launcher that stands still is ended, and is withdrawn all the same', (t) =>
-  withStuckLauncher(t, async (attemptId, stand, time) => {
+  withStuckLauncher(t, (attemptId, stand) => {
     t.equal(stand.executor.withdraw(attemptId), 'withdrawn');
-    time.advance(limits.outputDrainMsMax);
-    t.same(stand.executor.running(), [attemptId]);
+    t.same(stand.executor.running(), [attemptId], 'not before it is gone');
   }),
 );
 
 t.test('a stop before the command has taken its start is a withdrawal', (t) =>
-  withStuckLauncher(t, async (attemptId, stand, time) => {
-    stand.executor.stop(attemptId, { graceMs: 1_000 });
+  withStuckLauncher(t, (attemptId, stand) => {
+    stand.executor.stop(attemptId, { graceMs: 600_000 });
     t.same(stand.executor.inspect(attemptId, bootId), { kind: 'withdrawn' });
-    time.advance(1_000);
-    t.same(stand.executor.running(), [attemptId]);
+  }),
+);
+
+t.test('a withdrawal by a process that does not watch the attempt ends its launcher too', (t) =>
+  withStuckLauncher(t, (attemptId, stand) => {
+    t.equal(withdrawUnwatched(stand.directoryOf(attemptId)), 'withdrawn');
   }),
 );

@@ -10,7 +10,7 @@ import { listSession, readProcess, signalGroup, signalProcess } from '../../src/
 import { realClock } from '../../src/runtime/ports.ts';
 import { readOutput } from './collected.ts';
 import { makeGate } from './gate.ts';
-import { simulateTime } from './simulated-time.ts';
+import { lookAgain, simulateTime } from './simulated-time.ts';
 import { exitedCode, type Stand, testEachShell, withStand } from './stand.ts';
 import { until } from './until.ts';
 
@@ -116,12 +116,15 @@ testEachShell('a group that stops itself, launcher and pump and all, ends with a
 t.test('a group that stops itself again and again is killed, and its launcher records that', async (t) => {
   const time = simulateTime();
   await withStand(t, { time }, async (t, stand) => {
-    const attemptId = stand.start({
-      argv: ['/bin/sh', '-c', 'trap "kill -STOP 0" TERM CONT; kill -STOP 0; while :; do :; done'],
-    });
-    await until(() => / T /.test(readStat(stand.sessionOf(attemptId))));
+    const script = 'trap "kill -STOP 0" TERM CONT; kill -STOP 0; while :; do :; done';
+    const attemptId = stand.start({ argv: ['/bin/sh', '-c', script] });
+    const isStopped = () => / T /.test(readStat(stand.sessionOf(attemptId)));
+    await until(isStopped);
     stand.executor.stop(attemptId, { graceMs: 1_000 });
     time.advance(1_000);
+    // The command may have stopped its launcher once more before it was dead: the next look wakes it.
+    await until(() => isStopped() || stand.executor.running().length === 0);
+    time.advance(limits.sessionLookMsMin);
     t.match(await stand.endOf(attemptId), { kind: 'exited', exitCode: 137, signal: 'SIGKILL', isForced: true });
   });
 });
@@ -195,12 +198,12 @@ t.test('leftovers that ignore TERM are killed at the end of the drain', async (t
     t.ok(others().length > 0);
     time.advance(1);
     await until(() => others().length === 0);
-    time.advance(limits.sessionLookMsMin);
+    lookAgain(time);
     t.match(await stand.endOf(attemptId), { kind: 'exited', exitCode: 0, isForced: true });
   });
 });
 
-t.test('a stranger with the pid of a launcher, or with another boot, is never signalled', (t) =>
+t.test('C007 a stranger with the pid of a launcher, or with another boot, is never signalled', (t) =>
   withStand(t, {}, async (t, stand) => {
     const stranger = spawn('/bin/sleep', ['600'], { detached: true, stdio: 'ignore' });
     const ended = once(stranger, 'exit');
@@ -229,7 +232,7 @@ t.test('a stranger with the pid of a launcher, or with another boot, is never si
   }),
 );
 
-t.test('pid 0, 1, this process and its group are never signalled, and one that is gone is no error', async (t) => {
+t.test('C006 pid 0, 1, −1 and the own group are never signalled, and one that is gone is no error', async (t) => {
   const own = readProcess(process.pid)!;
   t.throws(() => signalProcess(own, 'SIGCONT'), /only processes of an attempt/);
   t.throws(() => signalProcess({ ...own, pid: 0 }, 'SIGCONT'), /only processes/);
@@ -246,11 +249,14 @@ t.test('pid 0, 1, this process and its group are never signalled, and one that i
   t.equal(readProcess(row.pid)?.startTicks === row.startTicks, false);
 });
 
-t.test('stopping what is not running is no error', (t) =>
+t.test('C006 stopping what is not running, or never started, is no error', (t) =>
   withStand(t, {}, async (t, stand) => {
     const { attemptId } = await stand.run({ argv: ['/bin/true'] });
     stand.executor.stop(attemptId, { graceMs: 0 });
     stand.executor.stop('at-none', { graceMs: 0 });
+    const unstarted = stand.start({ argv: ['/none/such'] });
+    stand.executor.stop(unstarted, { graceMs: 0 });
+    t.match(await stand.endOf(unstarted), { kind: 'spawn-failed', errorCode: 'command_not_found' });
     t.same(stand.executor.running(), []);
   }),
 );

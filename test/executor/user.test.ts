@@ -10,7 +10,7 @@ import { findTool } from '../../src/executor/launcher-tools.ts';
 import { readProcess } from '../../src/executor/session.ts';
 import { findUser, readUserFiles } from '../../src/executor/user.ts';
 import { readOutput } from './collected.ts';
-import { simulateTime } from './simulated-time.ts';
+import { lookAgain, simulateTime } from './simulated-time.ts';
 import { exitedCode, type Stand, shells, testEachShell, withStand } from './stand.ts';
 import { until } from './until.ts';
 
@@ -145,7 +145,7 @@ t.test('what it leaves behind is ended, though it is another user’s', { skip }
     t.equal(readProcess(pid)?.sessionId, stand.sessionOf(attemptId));
     time.advance(limits.outputDrainMsMax / 2);
     await until(() => readProcess(pid)?.isZombie ?? true);
-    time.advance(limits.sessionLookMsMin);
+    lookAgain(time);
     t.match(await stand.endOf(attemptId), { kind: 'exited', exitCode: 0, leftoversCount: 1, isForced: false });
   });
 });
