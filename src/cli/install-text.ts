@@ -1,4 +1,5 @@
 // What an install says.
+import { remedyOfRevoked } from '../protocol/package.ts';
 import type { InstallReport } from '../runtime/verbs.ts';
 import { type Failure, refusal } from './failure.ts';
 import { formatBytes, formatCount } from './times.ts';
@@ -6,7 +7,7 @@ import { formatBytes, formatCount } from './times.ts';
 const remedies: Readonly<Record<string, string>> = {
   unsigned: 'have its publisher sign it (`package sign`), or set allowUnsigned to true in config.json',
   publisher_unknown: 'if you trust that publisher, add the key: `publisher add KEYFILE`',
-  publisher_revoked: 'install bytes that another key signed',
+  publisher_revoked: remedyOfRevoked,
 };
 
 /** Null where the package is installed now. */
@@ -18,7 +19,7 @@ export function refusedInstall({ outcome, packageName }: InstallReport): Failure
 
 /** `installed blocklist 1.0.0 as generation 2 (8 files, 4.1 KiB)`; `self` is how this program is called. */
 export function describeInstall(report: InstallReport, self: string): string {
-  const { packageName, version, files, bytes, outcome, mended } = report;
+  const { packageName, version, files, bytes, leftOut, outcome, mended } = report;
   if (outcome.kind === 'not-allowed') {
     return `${packageName} ${version} is not installed`;
   }
@@ -29,7 +30,8 @@ export function describeInstall(report: InstallReport, self: string): string {
     const state = isDisabled ? `, but disabled; let it start again: ${self} package enable ${packageName}` : '';
     return `${packageName} ${version} is installed already, as generation ${outcome.target.generation}${state}${tail}`;
   }
-  const size = `${formatCount(files, 'file')}, ${formatBytes(bytes)}`;
+  const without = leftOut.length === 0 ? '' : `, without ${leftOut.join(' and ')}`;
+  const size = `${formatCount(files, 'file')}, ${formatBytes(bytes)}${without}`;
   const same = outcome.isSameVersion
     ? `; other bytes under the version that generation ${outcome.previousGeneration} had`
     : '';
@@ -54,7 +56,8 @@ function describeTrust({ outcome }: InstallReport): readonly string[] {
   }
 }
 
-export function installDocument({ packageName, version, files, bytes, mended, outcome }: InstallReport): object {
+export function installDocument(report: InstallReport): object {
+  const { packageName, version, files, bytes, leftOut, mended, outcome } = report;
   const target = 'target' in outcome ? outcome.target : null;
   const trust = 'trust' in outcome ? outcome.trust : null;
   return {
@@ -70,5 +73,6 @@ export function installDocument({ packageName, version, files, bytes, mended, ou
     mended,
     files,
     bytes,
+    leftOut,
   };
 }

@@ -4,6 +4,7 @@ import path from 'node:path';
 import type { LifecycleOutcome, QuarantineOutcome } from '../protocol/package.ts';
 import type { Context, Handler, Input } from './command.ts';
 import { exitCodes, refusal } from './failure.ts';
+import { describeNeeds, findNeeds } from './install-notes.ts';
 import { describeInstall, installDocument, refusedInstall } from './install-text.ts';
 import { operatorName } from './operator.ts';
 import { neutralize } from './plain-text.ts';
@@ -28,13 +29,16 @@ export async function checkCommand({ output }: Context, input: Input): Promise<n
       signedBy: signature?.keyId ?? null,
       files: files.length,
       bytes,
+      leftOut: contents.scan.leftOut,
       tasks: tasks.map(({ id }) => id),
       workflows: workflows.map(({ id }) => id),
       warnings,
     });
   } else {
     const parts = [formatCount(tasks.length, 'task'), formatCount(workflows.length, 'workflow')];
-    const size = `${formatCount(files.length, 'file')}, ${formatBytes(bytes)}`;
+    const { leftOut } = contents.scan;
+    const without = leftOut.length === 0 ? '' : `, without ${leftOut.join(' and ')}`;
+    const size = `${formatCount(files.length, 'file')}, ${formatBytes(bytes)}${without}`;
     const signed = signature === null ? '' : `, signed by ${signature.keyId}`;
     output.print(`${name} ${version} is sound: ${parts.join(', ')} in ${size}${signed}`);
     for (const { file, rule } of warnings) {
@@ -50,16 +54,18 @@ export async function installCommand(context: Context, input: Input): Promise<nu
   // A mistyped path makes no data directory.
   const { locatePackage } = await import('../runtime/package-source.ts');
   await locatePackage(packagePath);
-  return await withVerbs(context, { command: 'package install', mayCreate: true }, async ({ verbs }) => {
+  return await withVerbs(context, { command: 'package install', mayCreate: true }, async ({ verbs, reads }) => {
     const report = await verbs.install({ path: packagePath });
     const refused = refusedInstall(report);
     if (refused !== null) {
       return output.fail(refused);
     }
+    const needs = await findNeeds(context, reads, report.packageName);
     if (output.isJson) {
-      output.printJson(installDocument(report));
+      output.printJson({ ...installDocument(report), ...needs });
     } else {
       output.print(neutralize(describeInstall(report, self)));
+      describeNeeds(needs, report.packageName, self).map(neutralize).forEach(output.note);
     }
     return exitCodes.done;
   });

@@ -1,5 +1,6 @@
 // `package list` and `package show`: what is installed.
 import { listAskedSettings } from '../core/package-setting.ts';
+import { remedyOfRevoked } from '../protocol/package.ts';
 import { type PackageHead, read } from '../protocol/reads.ts';
 import { localProjectId } from '../runtime/settings.ts';
 import { type Cell, formatPairs, formatTable } from './columns.ts';
@@ -91,6 +92,13 @@ export async function showCommand(context: Context, input: Input): Promise<numbe
   return exitCodes.done;
 }
 
+function describeSigner({ installation, isPublisherRevoked }: PackageHead): Cell | null {
+  const { publisherKeyId: keyId } = installation;
+  return isPublisherRevoked
+    ? { text: `${keyId}, which is revoked: nothing of it starts; ${remedyOfRevoked}`, tone: 'red' }
+    : keyId;
+}
+
 function showPackage(head: PackageHead, paint: Context['output']['paint']): readonly string[] {
   const { installation, lifecycle, publication, revision } = head;
   const { target } = installation;
@@ -102,7 +110,7 @@ function showPackage(head: PackageHead, paint: Context['output']['paint']): read
     ['generation', `${target.generation}, installed ${formatTime(installation.installedAtMs)}`],
     ['published', `${publication.state}, version ${publication.version}`],
     ['lock digest', target.lockDigest],
-    ['signed by', installation.publisherKeyId],
+    ['signed by', describeSigner(head)],
   ];
   const workflows = revision.workflows.map(({ id, enabled, steps, timeoutMs, concurrency, title }): readonly Cell[] => [
     id,

@@ -2,6 +2,7 @@
 // of them again; changes nothing.
 import path from 'node:path';
 import type { Mistake } from '../core/errors.ts';
+import { remedyOfRevoked } from '../protocol/package.ts';
 import { type PackageHead, read } from '../protocol/reads.ts';
 import { localProjectId } from '../runtime/settings.ts';
 import type { Context, Input } from './command.ts';
@@ -25,6 +26,7 @@ export type PackageVerification = {
     readonly state: 'unsigned' | 'trusted' | 'revoked' | 'wrong';
     readonly keyId: string | null;
   };
+  readonly isQuarantined: boolean;
 };
 
 /** Throws `damaged` where not even the list of the files is what it was. */
@@ -42,7 +44,17 @@ export async function verifyPackage(
   const look = files === null ? { differences: [missing], added: [] } : await lookAtPackage(directory, files);
   const { differences, added } = look;
   const signature = await verifySignature(reader, head);
-  return { packageName, version, generation, lockDigest, files: files?.length ?? 0, differences, added, signature };
+  return {
+    packageName,
+    version,
+    generation,
+    lockDigest,
+    files: files?.length ?? 0,
+    differences,
+    added,
+    signature,
+    isQuarantined: head.isQuarantined,
+  };
 }
 
 async function verifySignature(
@@ -61,9 +73,13 @@ async function verifySignature(
   return { state: publisher.revokedAtMs === null ? 'trusted' : 'revoked', keyId };
 }
 
-/** Whether everything is as it was recorded. A revoked key is no damage: the record says so. */
+/** Whether everything is as it was recorded. What is forbidden is no damage: the record says so. */
 export function isSoundPackage({ differences, signature }: PackageVerification): boolean {
   return differences.length === 0 && signature.state !== 'wrong';
+}
+
+function isForbidden({ isQuarantined, signature }: PackageVerification): boolean {
+  return isQuarantined || signature.state === 'revoked';
 }
 
 export async function verifyCommand(context: Context, input: Input): Promise<number> {
@@ -79,15 +95,16 @@ export async function verifyCommand(context: Context, input: Input): Promise<num
   }
   const isSound = isSoundPackage(verification);
   if (output.isJson) {
-    output.printJson({ ...verification, isSound });
+    output.printJson({ ...verification, isSound, isForbidden: isForbidden(verification) });
   } else {
     output.print(...describe(verification, self).map(neutralize));
   }
-  return isSound ? exitCodes.done : exitCodes.damaged;
+  const code = isForbidden(verification) ? exitCodes.refused : exitCodes.done;
+  return isSound ? code : exitCodes.damaged;
 }
 
 function describe(verification: PackageVerification, self: string): readonly string[] {
-  const { packageName, version, generation, files, differences, added, signature } = verification;
+  const { packageName, version, generation, files, differences, added, signature, isQuarantined } = verification;
   const what = `${packageName} ${version}, generation ${generation}`;
   const head =
     differences.length === 0
@@ -95,10 +112,13 @@ function describe(verification: PackageVerification, self: string): readonly str
       : [
           `${what} is not what was installed:`,
           ...differences.map((difference) => `  ${mistakeLine(difference)}`),
-          `put it right: ${self} package install DIR, with the same package`,
+          `put these right: ${self} package install DIR, with the same package`,
         ];
-  const more = added.map((file) => `  ${file} was added since; it is no part of the package`);
-  return [...head, ...more, describeSignature(signature)];
+  const more = added.map(
+    (file) => `  ${file} was added since; it is no part of the package, and no install removes it`,
+  );
+  const quarantined = isQuarantined ? ['quarantined: nothing of it starts; install other bytes'] : [];
+  return [...head, ...more, ...quarantined, describeSignature(signature)];
 }
 
 function describeSignature({ state, keyId }: PackageVerification['signature']): string {
@@ -108,7 +128,7 @@ function describeSignature({ state, keyId }: PackageVerification['signature']): 
     case 'trusted':
       return `signed by ${keyId}, which is trusted here`;
     case 'revoked':
-      return `signed by ${keyId}, which was revoked: nothing of it starts`;
+      return `signed by ${keyId}, which is revoked: nothing of it starts; ${remedyOfRevoked}`;
     case 'wrong':
       return `recorded as signed by ${keyId}, but that is not its signature: the record was altered`;
   }

@@ -2,6 +2,7 @@
 import { EdgeError, isEdgeError } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
 import type { Publisher } from '../core/publisher.ts';
+import { remedyOfRevoked } from '../protocol/package.ts';
 import { type PackageHead, read } from '../protocol/reads.ts';
 import { localProjectId } from '../runtime/settings.ts';
 import { readBounded } from './bounded-input.ts';
@@ -114,5 +115,7 @@ function describeRevocation({
     return `${keyId} is revoked already; it signed ${signed}`;
   }
   const effect = 'nothing that it signed starts any more, and what runs of it is cancelled';
-  return `revoked ${keyId}, for good: ${effect}; it signed ${signed}`;
+  // Said to whoever thinks of signing the same files with another key.
+  const bytes = `what was installed with its signature stays refused, whoever signs it anew: ${remedyOfRevoked}`;
+  return `revoked ${keyId}, for good: ${effect}; it signed ${signed}; ${bytes}`;
 }

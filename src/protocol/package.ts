@@ -6,7 +6,7 @@ import type { MaterializedRevision, PackageFile } from '../core/revision.ts';
 import { hasTransition, lifecycleTransitions } from '../core/states.ts';
 import { cancelCondemned } from './condemned.ts';
 import { type Decision, type LedgerWrite, operation, protocol } from './protocol.ts';
-import { type PackageHead, read } from './reads.ts';
+import { type LockCondemnation, type PackageHead, read } from './reads.ts';
 
 export type InstallInput = {
   readonly projectId: string;
@@ -43,17 +43,20 @@ export type InstallOutcome =
 
 export type InstallFacts = {
   readonly head: PackageHead | null;
-  readonly isLockQuarantined: boolean;
+  readonly condemned: LockCondemnation;
   /** Who is known under the key id of the signature. */
   readonly publisher: Publisher | null;
 };
+
+/** What helps where the key behind some bytes is revoked; nothing else does. */
+export const remedyOfRevoked = 'publish another version, signed by a trusted key';
 
 /** What an install is decided on; also asked before anything is copied. */
 export function installReads({ projectId, revision, signature }: InstallInput) {
   const { packageName, lockDigest } = revision;
   return {
     head: read('package', { projectId, packageName }),
-    isLockQuarantined: read('isLockQuarantined', { projectId, packageName, lockDigest }),
+    condemned: read('lockCondemnation', { projectId, packageName, lockDigest }),
     // No key id is empty, so the empty one finds nobody.
     publisher: read('publisher', { keyId: signature?.keyId ?? '' }),
   };
@@ -61,18 +64,21 @@ export function installReads({ projectId, revision, signature }: InstallInput) {
 
 /** Why these bytes must not be installed; null where they may. */
 export function refuseInstall(
-  { isLockQuarantined, publisher }: InstallFacts,
+  { condemned, publisher }: InstallFacts,
   { revision, signature, allowUnsigned }: InstallInput,
 ): Extract<InstallOutcome, { kind: 'not-allowed' }> | null {
   const { packageName } = revision;
   const refuse = (code: string, reason: string) => ({ kind: 'not-allowed' as const, code, reason });
-  if (publisher?.revokedAtMs != null) {
-    const { keyId, revokeReason } = publisher;
-    const reason = `package ${packageName} is signed by ${keyId}, which was revoked: ${revokeReason}`;
-    return refuse('publisher_revoked', reason);
-  }
-  if (isLockQuarantined) {
+  if (condemned.isQuarantined) {
     return refuse('quarantined', `exactly these bytes of package ${packageName} are quarantined`);
+  }
+  const isKeyRevoked = publisher?.revokedAtMs != null;
+  const revoked = isKeyRevoked ? { keyId: publisher.keyId, reason: publisher.revokeReason } : condemned.revokedKey;
+  if (revoked !== null) {
+    // Whoever signs them anew: what a revoked key has vouched for is not made good by another one.
+    const { keyId, reason } = revoked;
+    const said = `these bytes of package ${packageName} were signed by key ${keyId}, which is revoked (${reason})`;
+    return refuse('publisher_revoked', said);
   }
   if (signature === null) {
     return allowUnsigned ? null : refuse('unsigned', `package ${packageName} has no signature`);
@@ -209,9 +215,12 @@ export const changeLifecycle = protocol({
     const { target } = installation;
     if (to === 'active' && (head.isQuarantined || head.isPublisherRevoked)) {
       const [code, what] = head.isQuarantined
-        ? ['quarantined', 'is quarantined']
-        : ['publisher_revoked', 'is signed by a key that was revoked'];
-      const refused = `generation ${target.generation} of package ${packageName} ${what}; install other bytes`;
+        ? ['quarantined', 'is quarantined; install other bytes']
+        : [
+            'publisher_revoked',
+            `was signed by key ${installation.publisherKeyId}, which is revoked; ${remedyOfRevoked}`,
+          ];
+      const refused = `generation ${target.generation} of package ${packageName} ${what}`;
       return { outcome: { kind: 'not-allowed', code, reason: refused } };
     }
     if (lifecycle.state === to) {

@@ -40,6 +40,13 @@ export type StartFacts = {
   readonly isPublisherRevoked: boolean;
 };
 
+/** What keeps bytes from being installed, whoever signs them now. */
+export type LockCondemnation = {
+  readonly isQuarantined: boolean;
+  /** The first of the revoked keys that signed them. */
+  readonly revokedKey: { readonly keyId: string; readonly reason: string } | null;
+};
+
 /** One step about to be attempted, with what its plan says about it. */
 export type StepContext = {
   readonly rows: RunRows;
@@ -110,8 +117,11 @@ export type Reads = {
     args: { projectId: string; packageName: string; installationId: string; lockDigest: string };
     rows: StartFacts;
   };
-  /** Whether these bytes were quarantined under this package, or a revoked key signed them, in any installation. */
-  isLockQuarantined: { args: { projectId: string; packageName: string; lockDigest: string }; rows: boolean };
+  /** What forbids these bytes under this package, in whichever installation it was that they were in. */
+  lockCondemnation: {
+    args: { projectId: string; packageName: string; lockDigest: string };
+    rows: LockCondemnation;
+  };
   installations: { args: { projectId: string }; rows: readonly Installation[] };
   /** Every file that a lock digest covers; null for one that was never installed. */
   packageFiles: { args: { lockDigest: string }; rows: readonly PackageFile[] | null };
@@ -140,7 +150,8 @@ export type Reads = {
     rows: readonly RunSummary[];
   };
   setAside: { args: { runId: string }; rows: SetAside | null };
-  allSetAside: { args: { limit: number }; rows: readonly SetAside[] };
+  /** In the order of their ids; `after` is the last one of the page before. */
+  allSetAside: { args: { limit: number; after?: string }; rows: readonly SetAside[] };
 };
 
 export type ReadName = keyof Reads;

@@ -6,13 +6,14 @@ import type { PackageFile } from '../core/revision.ts';
 import type { ScriptWarning } from './package-contents.ts';
 import {
   foldName,
-  lengthRule,
+  nameRule,
   omittedNames,
   type PackageScan,
   packageModeOf,
   type ScannedFile,
   setIdBits,
   setIdRule,
+  signatureName,
 } from './package-scan.ts';
 import type { TarKind } from './tar-reader.ts';
 
@@ -40,16 +41,20 @@ export type JudgedArchive = {
 export function judgeEntries(entries: readonly SeenEntry[]): JudgedArchive {
   const root = rootOf(entries);
   const judge = createJudge();
+  const leftOut = new Set<string>();
   for (const entry of entries) {
     if (entry.name === '' || `${entry.name}/` === root) {
       continue;
     }
     const path = entry.name.slice(root.length);
-    if (!omittedNames.has(path.split('/', 1)[0]!)) {
+    const [top = ''] = path.split('/', 1);
+    if (!omittedNames.has(top)) {
       judge.take(path, entry);
+    } else if (top !== signatureName) {
+      leftOut.add(top);
     }
   }
-  return { root, ...judge.finish() };
+  return { root, ...judge.finish([...leftOut].sort()) };
 }
 
 /**
@@ -120,7 +125,7 @@ function createJudge() {
         warnings.push(...(warning === null ? [] : [{ ...warning, file: path }]));
       }
     },
-    finish(): Omit<JudgedArchive, 'root'> {
+    finish(leftOut: readonly string[]): Omit<JudgedArchive, 'root'> {
       if (known.size > limits.packageFilesMax) {
         refuse('.', `holds too many entries: ${limits.packageFilesMax} files and directories are allowed`);
       }
@@ -128,8 +133,8 @@ function createJudge() {
         refuse('.', `holds ${bytes} bytes, at most ${limits.packageBytesMax} are allowed`);
       }
       const sorted = [...files.values()].sort((one, other) => (one.path < other.path ? -1 : 1));
-      const scan = { files: sorted.map(({ sha256: _sha256, ...file }) => file), mistakes, isComplete: true };
-      return { scan, files: sorted, warnings };
+      const scanned = sorted.map(({ sha256: _sha256, ...file }) => file);
+      return { scan: { files: scanned, mistakes, leftOut, isComplete: true }, files: sorted, warnings };
     },
   };
 }
@@ -154,5 +159,5 @@ function brokenRule(path: string, { name, isReadable, kind, mode }: SeenEntry): 
     const article = kind.startsWith('entry') ? 'an' : 'a';
     return `is ${article} ${kind}: a package holds regular files only`;
   }
-  return lengthRule(path) ?? (kind === 'file' && (mode & setIdBits) !== 0 ? setIdRule : null);
+  return nameRule(path) ?? (kind === 'file' && (mode & setIdBits) !== 0 ? setIdRule : null);
 }

@@ -11,6 +11,8 @@ import { type FileStamp, lookAtFile, stampNow } from './package-look.ts';
 export type PackageGuard = {
   /** From now on commands of this package may start, as long as its files are these. */
   note(lockDigest: string, files: readonly PackageFile[]): void;
+  /** Its files are gone. */
+  forget(lockDigest: string): void;
   /** Null where every file is what it was; else which is not, and how. Never throws. */
   check(lockDigest: string): string | null;
 };
@@ -31,6 +33,9 @@ export function createPackageGuard(options: {
   return {
     note(lockDigest, files) {
       known.set(lockDigest, { files, stamps: new Map() });
+    },
+    forget(lockDigest) {
+      known.delete(lockDigest);
     },
     check(lockDigest) {
       const entry = known.get(lockDigest);

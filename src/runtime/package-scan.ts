@@ -21,6 +21,8 @@ export type PackageScan = {
   /** Sorted by path. */
   readonly files: readonly ScannedFile[];
   readonly mistakes: readonly Mistake[];
+  /** What is there at the top and no part of the package, sorted; the signature apart. */
+  readonly leftOut: readonly string[];
   /** False when there were more entries than a package may have, so that some were not looked at. */
   readonly isComplete: boolean;
 };
@@ -30,6 +32,7 @@ type Scan = {
   readonly omit: ReadonlySet<string>;
   readonly files: ScannedFile[];
   readonly mistakes: Mistake[];
+  readonly leftOut: string[];
   entries: number;
   bytes: number;
 };
@@ -39,7 +42,7 @@ export const setIdRule = 'has a set-user-ID or set-group-ID bit: take it away';
 
 /** `omit` names entries of the root that do not belong to the package. Rejects only when the root cannot be read. */
 export async function scanPackage(root: string, omit: ReadonlySet<string>): Promise<PackageScan> {
-  const scan: Scan = { root, omit, files: [], mistakes: [], entries: 0, bytes: 0 };
+  const scan: Scan = { root, omit, files: [], mistakes: [], leftOut: [], entries: 0, bytes: 0 };
   const directories = [''];
   for (let directory = directories.pop(); directory !== undefined; directory = directories.pop()) {
     for (const name of await readNames(scan, directory)) {
@@ -57,7 +60,12 @@ export async function scanPackage(root: string, omit: ReadonlySet<string>): Prom
     refuse(scan, '.', `holds ${scan.bytes} bytes, at most ${limits.packageBytesMax} are allowed`);
   }
   scan.files.sort((left, right) => (left.path < right.path ? -1 : 1));
-  return { files: scan.files, mistakes: scan.mistakes, isComplete: scan.entries <= limits.packageFilesMax };
+  return {
+    files: scan.files,
+    mistakes: scan.mistakes,
+    leftOut: scan.leftOut.sort(),
+    isComplete: scan.entries <= limits.packageFilesMax,
+  };
 }
 
 /** The names in a directory that can be used, sorted. Stops reading one entry beyond the bound. */
@@ -68,6 +76,7 @@ async function readNames(scan: Scan, directory: string): Promise<readonly string
     for await (const entry of await opendir(join(scan.root, directory), { encoding: 'buffer' as BufferEncoding })) {
       const name = entry.name as unknown as Buffer;
       if (directory === '' && scan.omit.has(name.toString())) {
+        scan.leftOut.push(...[name.toString()].filter((omitted) => omitted !== signatureName));
         continue;
       }
       scan.entries += 1;
@@ -111,9 +120,9 @@ function withoutCollisions(scan: Scan, directory: string, names: readonly string
 }
 
 async function scanEntry(scan: Scan, path: string): Promise<'directory' | 'other'> {
-  const tooLong = lengthRule(path);
-  if (tooLong !== null) {
-    refuse(scan, path, tooLong);
+  const wrongName = nameRule(path);
+  if (wrongName !== null) {
+    refuse(scan, path, wrongName);
     return 'other';
   }
   const stats = await lstat(join(scan.root, path)).catch((error: unknown) => {
@@ -136,8 +145,14 @@ async function scanEntry(scan: Scan, path: string): Promise<'directory' | 'other
   return 'other';
 }
 
-/** What is wrong with the length of a path in a package; null for a sound one. */
-export function lengthRule(path: string): string | null {
+// What breaks the line in which a name is told, or moves the terminal that shows it.
+const controlCharacter = /[\p{Cc}\p{Zl}\p{Zp}]/u;
+
+/** What is wrong with a path in a package, by itself; null for a sound one. */
+export function nameRule(path: string): string | null {
+  if (controlCharacter.test(path)) {
+    return 'has a control character in its name, such as a line break';
+  }
   const { fileNameBytesMax, filePathBytesMax } = limits;
   const isTooLong =
     Buffer.byteLength(path) > filePathBytesMax ||

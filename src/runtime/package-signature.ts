@@ -11,6 +11,9 @@ const publicPrefix = Buffer.from('302a300506032b6570032100', 'hex');
 const keyBytes = 32;
 const signatureBytes = 64;
 
+const makeKey = 'openssl genpkey -algorithm ed25519 -out KEYFILE';
+const makePublic = 'openssl pkey -in KEYFILE -pubout';
+
 /**
  * The public key in the text of a file: PEM, or its 32 bytes as base64 or hex digits. 64 hex digits. Throws `invalid`,
  * for a private key too: that one must not leave where it was made.
@@ -18,18 +21,23 @@ const signatureBytes = 64;
 export function readPublicKey(text: string): string {
   const word = text.trim();
   if (word.includes('PRIVATE KEY')) {
-    throw new EdgeError('invalid', 'this is a private key: only its owner may have it', {
-      hint: 'make the public one from it: openssl pkey -in KEYFILE -pubout',
-    });
+    throw privateKeyError(word);
   }
-  if (word.startsWith('-----BEGIN PUBLIC KEY-----')) {
-    return rawPublicKey(parsePem(() => createPublicKey(word)));
+  if (word.startsWith('-----BEGIN ')) {
+    const isCertificate = word.startsWith('-----BEGIN CERTIFICATE');
+    const key = isCertificate ? null : tryKey(() => createPublicKey(word));
+    if (key?.asymmetricKeyType !== 'ed25519') {
+      throw new EdgeError('invalid', `this is ${describeKey(key)}, and an Ed25519 public key is needed`, {
+        hint: `make a key: ${makeKey}; and its public half: ${makePublic}`,
+      });
+    }
+    return rawPublicKey(key);
   }
   const isHex = /^[0-9a-fA-F]{64}$/.test(word);
   const bytes = isHex ? Buffer.from(word, 'hex') : Buffer.from(word, 'base64');
   if (bytes.length !== keyBytes || (!isHex && bytes.toString('base64').replace(/=$/, '') !== word.replace(/=$/, ''))) {
     throw new EdgeError('invalid', 'this is no Ed25519 public key', {
-      hint: 'give it as PEM (openssl pkey -in KEYFILE -pubout), or its 32 bytes as base64 or hex digits',
+      hint: `give it as PEM (${makePublic}), or its 32 bytes as base64 or hex digits`,
     });
   }
   return bytes.toString('hex');
@@ -37,7 +45,13 @@ export function readPublicKey(text: string): string {
 
 /** Signs the bytes that a lock digest stands for with the private key in a PEM text. Throws `invalid`. */
 export function signLockDigest(lockDigest: string, pem: string): PackageSignature {
-  const key = parsePem(() => createPrivateKey(pem));
+  const key = tryKey(() => createPrivateKey(pem));
+  if (key?.asymmetricKeyType !== 'ed25519') {
+    const found = key === null ? '' : ` but ${describeKey(key)}`;
+    throw new EdgeError('invalid', `this is no Ed25519 private key in PEM without a passphrase${found}`, {
+      hint: `make one: ${makeKey}`,
+    });
+  }
   const publicKey = rawPublicKey(createPublicKey(key));
   const signature = sign(null, Buffer.from(signedText(lockDigest)), key).toString('hex');
   return { keyId: derivePublisherKeyId(publicKey), publicKey, signature };
@@ -93,19 +107,29 @@ function decode(value: unknown, length: number): string | null {
   return bytes.length === length && bytes.toString('base64') === value ? bytes.toString('hex') : null;
 }
 
-function parsePem(parse: () => KeyObject): KeyObject {
-  let key: KeyObject | null = null;
+/** Null for what is none. OpenSSL's own words help nobody, and a key with a passphrase is none here. */
+function tryKey(parse: () => KeyObject): KeyObject | null {
   try {
-    key = parse();
+    return parse();
   } catch {
-    // Told below: OpenSSL's own words help nobody, and one with a passphrase fails here too.
+    return null;
   }
-  if (key?.asymmetricKeyType !== 'ed25519') {
-    throw new EdgeError('invalid', 'this is no Ed25519 key in PEM without a passphrase', {
-      hint: 'make one: openssl genpkey -algorithm ed25519 -out KEYFILE',
-    });
-  }
-  return key;
+}
+
+/** What was given instead, with its kind where OpenSSL knows it. */
+function describeKey(key: KeyObject | null): string {
+  const kind = key?.asymmetricKeyType?.toUpperCase();
+  return kind === undefined ? 'no key in PEM that can be read' : `a key of another kind (${kind})`;
+}
+
+/** Its owner is told how to make the public half, but only of a key that has a use here. */
+function privateKeyError(pem: string): EdgeError {
+  const key = tryKey(() => createPrivateKey(pem));
+  const isOther = key !== null && key.asymmetricKeyType !== 'ed25519';
+  const other = isOther ? `, and ${describeKey(key)} where an Ed25519 one is needed` : '';
+  return new EdgeError('invalid', `this is a private key: only its owner may have it${other}`, {
+    hint: isOther ? `make another key: ${makeKey}` : `make the public one from it: ${makePublic}`,
+  });
 }
 
 function rawPublicKey(key: KeyObject): string {

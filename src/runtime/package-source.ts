@@ -84,7 +84,7 @@ export async function locatePackage(path: string): Promise<PackagePlace> {
   const stats = root === null ? null : await stat(root).catch(() => null);
   if (root === null || stats === null || !(stats.isDirectory() || stats.isFile())) {
     throw new EdgeError('invalid', `${path} is neither a directory nor an archive that can be read`, {
-      hint: 'give the directory that holds qinglong.yaml or qinglong.json, or a .tar.gz of it',
+      hint: 'give the directory that holds qinglong.yaml or qinglong.json, or a .tar.gz or .tar of it',
     });
   }
   if (stats.isDirectory()) {

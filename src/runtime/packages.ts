@@ -1,24 +1,19 @@
 // Package files and their rows together: copied and synced before the transaction that makes them visible, removed
 // after nothing refers to them.
 import { existsSync, readdirSync } from 'node:fs';
+import { stopOnDefect } from '../core/errors.ts';
 import { isDigest } from '../core/ids.ts';
 import { limits } from '../core/limits.ts';
 import { cancelCondemned } from '../protocol/condemned.ts';
-import {
-  type InstallFacts,
-  type InstallInput,
-  type InstallOutcome,
-  install,
-  installReads,
-  refuseInstall,
-} from '../protocol/package.ts';
+import { type InstallFacts, type InstallInput, install, installReads, refuseInstall } from '../protocol/package.ts';
 import { operation } from '../protocol/protocol.ts';
-import { read } from '../protocol/reads.ts';
+import { read, type SetAside } from '../protocol/reads.ts';
 import type { Store } from '../store/store.ts';
 import { checkArguments } from './arguments.ts';
 import { describeError, type Log } from './log.ts';
 import type { PackageCopy } from './package-copy.ts';
 import type { PackageGuard } from './package-guard.ts';
+import type { PackageHolders } from './package-holders.ts';
 import type { CheckedPackage } from './package-source.ts';
 import { forEachRunningRun } from './recovery.ts';
 import { localProjectId, type RuntimeSettings } from './settings.ts';
@@ -28,6 +23,7 @@ export type PackageWork = {
   readonly store: Store;
   readonly packagesDirectory: string;
   readonly guard: PackageGuard;
+  readonly holders: PackageHolders;
   readonly settings: Pick<RuntimeSettings, 'packagesQuotaBytes' | 'allowUnsigned'>;
   readonly log: Log;
 };
@@ -42,11 +38,12 @@ export async function installPackage(work: PackageWork, { path }: { readonly pat
   // Evaluated when the first package comes: a daemon that only runs what it has does not pay for it.
   const { checkPackage } = await import('./package-source.ts');
   const checked = await checkPackage(path);
-  const { revision, files, signature } = checked;
+  const { revision, files, signature, contents } = checked;
   const { allowUnsigned } = settings;
   const input = { projectId: localProjectId, revision, files, signature, allowUnsigned };
   const bytes = files.reduce((sum, { size }) => sum + size, 0);
-  const report = { packageName: revision.packageName, version: revision.version, files: files.length, bytes };
+  const { packageName, version } = revision;
+  const report = { packageName, version, files: files.length, bytes, leftOut: contents.scan.leftOut };
   const refused = refuseInstall(await readFacts(store, input), input);
   if (refused !== null) {
     return { ...report, mended: [], outcome: refused };
@@ -58,7 +55,7 @@ export async function installPackage(work: PackageWork, { path }: { readonly pat
       await removeUnusedPackages(work);
     } else {
       work.guard.note(revision.lockDigest, files);
-      await sweepAfterInstall(work, outcome);
+      await sweepUnused(work);
     }
     return { ...report, mended, outcome };
   } catch (error) {
@@ -69,10 +66,10 @@ export async function installPackage(work: PackageWork, { path }: { readonly pat
 }
 
 async function readFacts(store: Store, input: InstallInput): Promise<InstallFacts> {
-  const { head, isLockQuarantined, publisher } = installReads(input);
+  const { head, condemned, publisher } = installReads(input);
   return {
     head: await store.read(head),
-    isLockQuarantined: await store.read(isLockQuarantined),
+    condemned: await store.read(condemned),
     publisher: await store.read(publisher),
   };
 }
@@ -98,13 +95,12 @@ async function placeFiles(work: PackageWork, checked: CheckedPackage): Promise<P
   return copy;
 }
 
-/** The generation before goes as soon as nothing runs from it. A failure is for the log: the package is installed. */
-async function sweepAfterInstall(work: PackageWork, outcome: InstallOutcome): Promise<void> {
-  if (outcome.kind === 'installed' && outcome.previousGeneration !== null) {
-    await removeUnusedPackages(work).catch((error: unknown) => {
-      work.log(`package files that nothing needs were not removed: ${describeError(error)}`);
-    });
-  }
+/** For after a change that is durable, so that a failure is for the log. The next change or start tries again. */
+export async function sweepUnused(work: PackageWork): Promise<void> {
+  await removeUnusedPackages(work).catch((error: unknown) => {
+    stopOnDefect(error);
+    work.log(`package files that nothing needs were not removed: ${describeError(error)}`);
+  });
 }
 
 /**
@@ -130,32 +126,64 @@ async function noteInstalledFiles({ store, packagesDirectory, guard, log }: Pack
   }
 }
 
-/** Removes the files of every installation that nothing refers to: neither a present installation nor a running run. */
+/**
+ * Removes the files of every installation that nothing refers to: neither a present installation nor a run that is not
+ * over. Whose end it has to wait for is remembered in `holders`. Costs one read where everything is present.
+ */
 export async function removeUnusedPackages(work: PackageWork): Promise<void> {
-  const { store, packagesDirectory, log } = work;
+  while (await work.holders.look((hold) => removeUnusedOnce(work, hold))) {
+    // Everything that was waited for has ended during the look.
+  }
+}
+
+async function removeUnusedOnce(work: PackageWork, hold: (runId: string) => void): Promise<void> {
+  const { store, packagesDirectory, guard } = work;
   const installations = await store.read(read('installations', { projectId: localProjectId }));
   const kept = new Set(
     installations
       .filter(({ state }) => state === 'active' || state === 'staged')
       .map(({ target }) => target.lockDigest),
   );
-  await forEachRunningRun({ store, log }, async (runId) => {
-    const plan = await store.read(read('plan', { runId }));
-    if (plan !== null) {
-      kept.add(plan.target.lockDigest);
+  const names = listNames(packagesDirectory).filter((name) => !kept.has(name));
+  if (names.length === 0) {
+    return;
+  }
+  const unused = new Set(names);
+  await forEachKeptRun(work, (runId, lockDigest) => {
+    kept.add(lockDigest);
+    if (unused.has(lockDigest)) {
+      hold(runId);
     }
   });
-  const aside = await store.read(read('allSetAside', { limit: limits.pageMax }));
-  for (const { runId } of aside) {
-    const plan = await store.read(read('plan', { runId })).catch(() => null);
-    if (plan !== null) {
-      kept.add(plan.target.lockDigest);
-    }
-  }
-  if (listNames(packagesDirectory).some((name) => !kept.has(name))) {
+  if (names.some((name) => !kept.has(name))) {
     const { sweepPackages } = await import('./package-sweep.ts');
-    await sweepPackages(packagesDirectory, kept);
+    const removed = await sweepPackages(packagesDirectory, kept);
+    removed.forEach(guard.forget);
   }
+}
+
+/** Visits every run that is not over, one that was set aside included: it may be taken back. */
+async function forEachKeptRun(work: PackageWork, visit: (runId: string, lockDigest: string) => void): Promise<void> {
+  const { store } = work;
+  await forEachRunningRun(work, async (runId) => {
+    const plan = await store.read(read('plan', { runId }));
+    if (plan !== null) {
+      visit(runId, plan.target.lockDigest);
+    }
+  });
+  let page: readonly SetAside[];
+  let after = '';
+  do {
+    page = await store.read(read('allSetAside', { limit: limits.pageMax, after }));
+    for (const { runId } of page) {
+      // Where its plan cannot be read any more, it cannot be carried on either.
+      const plan = await store.read(read('plan', { runId })).catch(() => null);
+      if (plan !== null) {
+        visit(runId, plan.target.lockDigest);
+      }
+    }
+    after = page.at(-1)?.runId ?? after;
+  } while (page.length === limits.pageMax);
 }
 
 function listNames(directory: string): readonly string[] {

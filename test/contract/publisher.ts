@@ -203,7 +203,11 @@ export const publisherContract: readonly ContractCase[] = [
         kind: 'not-allowed',
         code: 'publisher_revoked',
       });
-      t.match(await installRevision(world, revision), { kind: 'not-allowed', code: 'quarantined' }, 'unsigned');
+      const refused = { kind: 'not-allowed', code: 'publisher_revoked', reason: /were signed by key pk_.*\(leaked\)/ };
+      t.match(await installRevision(world, revision), refused, 'unsigned');
+      await add(world, otherKey);
+      const anew = await installRevision(world, revision, { signature: signatureBy(otherKey) });
+      t.match(anew, { ...refused, reason: new RegExp(`signed by key ${keyId}, which is revoked`) }, 'signed anew');
       const other = sampleRevision({ steps: { one: [] }, lock: 'b' });
       t.match(await installRevision(world, other, { signature }), { kind: 'not-allowed', code: 'publisher_revoked' });
       await moveLifecycle(world, 'disabled');

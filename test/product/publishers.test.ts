@@ -86,31 +86,63 @@ t.test('a key that is revoked ends what runs of it, starts nothing more, and is 
   const { runId } = await ask(t, site, ['workflow', 'start', 'sample/main']);
   const revoked = await ask(t, site, ['publisher', 'revoke', String(keyId), '--reason', 'leaked']);
   t.strictSame(revoked, { outcome: 'revoked', keyId, packages: ['sample'] });
+  const revokedKey = `signed by key ${keyId}, which is revoked`;
   t.equal((await cli(t, site, 'runs', 'events', String(runId), '--follow')).code, 0);
   t.match(await showRun(t, site, String(runId)), { run: { status: 'cancelled', cancelReason: 'policy' } });
   t.match(await ask(t, site, ['workflow', 'start', 'sample/main'], 3), {
     error: { code: 'not-allowed', message: /the key that signed generation 1 of package sample was revoked/ },
   });
   t.match(await ask(t, site, ['package', 'install', directory], 3), {
-    error: { message: /which was revoked: leaked/ },
+    error: { message: `these bytes of package sample were ${revokedKey} (leaked)` },
   });
   rmSync(join(directory, 'qinglong.sig'));
-  t.match(await ask(t, site, ['package', 'install', directory], 3), { error: { message: /quarantined/ } });
+  const other = makeKey(site, 'other');
+  await ask(t, site, ['publisher', 'add', other.open]);
+  for (const how of ['unsigned', 'signed anew']) {
+    t.match(
+      await ask(t, site, ['package', 'install', directory], 3),
+      {
+        error: {
+          message: `these bytes of package sample were ${revokedKey} (leaked)`,
+          hint: 'publish another version, signed by a trusted key',
+        },
+      },
+      how,
+    );
+    await ask(t, site, ['package', 'sign', directory, other.secret]);
+  }
+  t.match(await cli(t, site, 'package', 'show', 'sample'), { out: /which is revoked: .* publish another version/ });
+  await ask(t, site, ['package', 'disable', 'sample']);
+  t.match(await ask(t, site, ['package', 'enable', 'sample'], 3), {
+    error: { message: new RegExp(`was ${revokedKey}; publish another version, signed by a trusted key$`) },
+  });
   t.match(await ask(t, site, ['publisher', 'add', open], 3), { error: { message: /was revoked \(leaked\)/ } });
   t.match(await ask(t, site, ['publisher', 'list']), {
-    publishers: [{ keyId, revokeReason: 'leaked', packages: ['sample'] }],
+    publishers: [{ keyId, revokeReason: 'leaked', packages: ['sample'] }, {}],
   });
   t.match((await cli(t, site, 'publisher', 'list')).out, new RegExp(`^${keyId} +revoked +.* sample +leaked$`, 'm'));
   t.match((await cli(t, site, 'package', 'list')).out, /^sample .* key revoked /m);
-  t.match(await ask(t, site, ['package', 'verify', 'sample']), {
+  t.match(await ask(t, site, ['package', 'verify', 'sample'], 3), {
     isSound: true,
+    isForbidden: true,
     signature: { state: 'revoked', keyId },
   });
+  await ask(t, site, ['package', 'sign', writeVersion(site, '1.0.1'), other.secret]);
+  t.match(await ask(t, site, ['package', 'install', join(site.root, 'package-1.0.1')]), { trust: 'trusted' });
+  t.match(await ask(t, site, ['package', 'verify', 'sample']), { isForbidden: false });
   t.match(await ask(t, site, ['publisher', 'revoke', 'pk_unknown', '--reason', 'x'], 3), {
     error: { code: 'not-found' },
   });
   await stop(t, daemon);
-  t.match(await ask(t, site, ['workflow', 'start', 'sample/main'], 3), { error: { code: 'not-allowed' } }, 'for good');
+});
+
+t.test('a revocation says what becomes of the bytes, whoever signs them', async (t) => {
+  const site = createSite(t);
+  const { keyId } = await ask(t, site, ['publisher', 'add', makeKey(site, 'key').open]);
+  t.match(await cli(t, site, 'publisher', 'revoke', String(keyId), '--reason', 'leaked'), {
+    code: 0,
+    out: /stays refused, whoever signs it anew: publish another version, signed by a trusted key\n$/,
+  });
 });
 
 t.test('a run that a revocation did not reach any more is cancelled by the next start', async (t) => {
@@ -146,7 +178,7 @@ t.test('a key file that is none, or a private one, is refused and not repeated',
   t.notMatch(refused.err, readFileSync(secret, 'utf8').split('\n')[1]!);
   t.match(await cli(t, site, 'package', 'sign', writeVersion(site, '1.0.0'), open), {
     code: 2,
-    err: /no Ed25519 key in PEM/,
+    err: /no Ed25519 private key in PEM/,
   });
   t.match(await cli(t, site, 'publisher', 'add', join(site.root, 'none')), { code: 2, err: /there is no file/ });
 });

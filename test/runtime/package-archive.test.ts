@@ -76,7 +76,9 @@ t.test('what is left out of a directory is left out of an archive: .git, .qinglo
     { name: '.git/a link', type: '2', linkName: '/etc' },
     { name: '.qinglong-edge/qinglong.db', body: 'x' },
   ];
-  t.equal((await checkPackage(writeArchive(t, gzOf([...packageEntries(), ...beside])))).lockDigest, lockDigest);
+  const without = await checkPackage(writeArchive(t, gzOf([...packageEntries(), ...beside])));
+  t.equal(without.lockDigest, lockDigest);
+  t.strictSame(without.contents.scan.leftOut, ['.git', '.qinglong-edge']);
   const deeper = await checkPackage(writeArchive(t, gzOf([...packageEntries(), { name: 'scripts/.git/HEAD' }])));
   t.not(deeper.lockDigest, lockDigest);
 });
@@ -119,6 +121,8 @@ t.test('everything that a package must not hold is refused, all at once, and not
     { name: 'setuid', body: 'x', mode: 0o4755 },
     { name: 'setgid', body: 'x', mode: 0o2755 },
     { name: Buffer.from([0x61, 0xff]), body: 'x' },
+    { name: 'two\nlines', body: 'x' },
+    { name: 'a\u001b[2J/x', body: 'x' },
     { name: 'Scripts/probe.sh', body: 'x' },
     { name: 'QINGLONG.yaml', body: 'x' },
     { name: 'scripts/probe.sh', body: 'other' },
@@ -145,6 +149,8 @@ t.test('everything that a package must not hold is refused, all at once, and not
     'setuid: has a set-user-ID or set-group-ID bit: take it away',
     'setgid: has a set-user-ID or set-group-ID bit: take it away',
     'a\ufffd: has a name that is no UTF-8',
+    'two\nlines: has a control character in its name, such as a line break',
+    'a\u001b[2J/x: has a control character in its name, such as a line break',
     'Scripts: differs from scripts in case alone: one of them must have another name',
     'QINGLONG.yaml: differs from qinglong.yaml in case alone: one of them must have another name',
     'scripts/probe.sh: is in the archive twice',

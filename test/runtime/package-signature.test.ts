@@ -53,7 +53,7 @@ t.test('what is no Ed25519 public key is refused, and a private one is never sho
     `${x25519}`,
     publicPem.slice(0, 60),
   ]) {
-    t.throws(() => readPublicKey(text), { code: 'invalid' }, text);
+    t.throws(() => readPublicKey(text), { code: 'invalid', message: /Ed25519/ }, text);
   }
   for (const text of [privatePem, privatePem.replaceAll('PRIVATE', 'ENCRYPTED PRIVATE')]) {
     try {
@@ -64,6 +64,26 @@ t.test('what is no Ed25519 public key is refused, and a private one is never sho
       t.notMatch(JSON.stringify(error, Object.getOwnPropertyNames(error)), 'INTuctv5E1hK');
     }
   }
+});
+
+t.test('a key of another kind is told as that, with the kind that is needed', async (t) => {
+  const { publicKey, privateKey } = generateKeyPairSync('rsa', { modulusLength: 1024 });
+  for (const type of ['spki', 'pkcs1'] as const) {
+    t.throws(() => readPublicKey(`${publicKey.export({ format: 'pem', type })}`), {
+      message: 'this is a key of another kind (RSA), and an Ed25519 public key is needed',
+      hint: /openssl genpkey -algorithm ed25519/,
+    });
+    t.throws(() => readPublicKey(`${privateKey.export({ format: 'pem', type: 'pkcs8' })}`), {
+      message: /private key.*another kind \(RSA\) where an Ed25519 one is needed/,
+      hint: /openssl genpkey -algorithm ed25519/,
+    });
+  }
+  t.throws(() => signLockDigest(lockDigest, `${privateKey.export({ format: 'pem', type: 'pkcs8' })}`), {
+    message: 'this is no Ed25519 private key in PEM without a passphrase but a key of another kind (RSA)',
+  });
+  t.throws(() => readPublicKey('-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----'), {
+    message: 'this is no key in PEM that can be read, and an Ed25519 public key is needed',
+  });
 });
 
 t.test('what is signed is a label, a NUL and the lock digest: OpenSSL alone can make the same signature', async (t) => {

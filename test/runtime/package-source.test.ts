@@ -56,7 +56,9 @@ t.test('everything in the directory belongs to the package, but for .git and .qi
   const directory = writePackage(t.testdir());
   const { lockDigest } = await checkPackage(directory);
   writePackage(directory, { '.git/HEAD': 'ref', '.qinglong-edge/qinglong.db': 'x' });
-  t.equal((await checkPackage(directory)).lockDigest, lockDigest);
+  const without = await checkPackage(directory);
+  t.equal(without.lockDigest, lockDigest);
+  t.strictSame(without.contents.scan.leftOut, ['.git', '.qinglong-edge']);
   writePackage(directory, { 'scripts/.git/HEAD': 'ref', '.hidden': 'x' });
   const { files } = await checkPackage(directory);
   t.strictSame(files.map(({ path }) => path).slice(0, 3), ['.hidden', 'qinglong.yaml', 'scripts/.git/HEAD']);
@@ -246,6 +248,18 @@ t.test('names that collide in case or composition, and names that are no UTF-8, 
     'a/\u00e9:- : differs from e\u0301 in case alone: one of them must have another name',
     'scripts:- : differs from Scripts in case alone: one of them must have another name',
   ]);
+});
+
+t.test('names that would break a line or move a terminal are refused', async (t) => {
+  const names = ['two\nlines', 'scripts/tab\t', '\u001b[2J/x', 'del\u007f', 'c1\u0085', 'separator\u2028'];
+  const directory = writePackage(t.testdir(), {
+    ...goodFiles,
+    ...Object.fromEntries(names.map((name) => [name, ''])),
+    'scripts/签到 copy.py': '',
+  });
+  const rule = 'has a control character in its name, such as a line break';
+  const told = ['two\nlines', 'scripts/tab\t', '\u001b[2J', 'del\u007f', 'c1\u0085', 'separator\u2028'];
+  t.strictSame([...(await packageMistakes(directory))].sort(), told.map((name) => `${name}:- : ${rule}`).sort());
 });
 
 t.test('paths, entries and bytes are bounded', async (t) => {
