@@ -150,7 +150,10 @@ async function main(): Promise<void> {
   for (const what of broken) {
     print(`FAILED ${what}`);
   }
-  print(`order of files: --seed ${seed}${shell === null ? '' : `, launcher under: ${shell}`}`);
+  print(`order of files: --seed ${seed}`);
+  if (shell !== null) {
+    print(`launcher under: ${shell}`);
+  }
   const options = { seed, shell, parallel: values.parallel ?? null };
   const counts = files.length === 0 ? { passed: 0, failed: 0, skipped: 0 } : await runOnGround(files, options);
   const failed = counts.failed + broken.length;

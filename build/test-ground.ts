@@ -61,7 +61,7 @@ export function openTestGround(root: string): TestGround {
     async close() {
       witness.stop();
       const processes = await endProcesses([folder, fixtures], witness.hasSeen);
-      const files = [folder, fixtures].flatMap(listLeft).map((file) => `the file ${file}`);
+      const files = [folder, fixtures].flatMap(listLeft);
       rmSync(folder, { recursive: true, force: true });
       rmSync(fixtures, { recursive: true, force: true });
       removeIfEmpty(path.dirname(fixtures));
@@ -113,12 +113,12 @@ async function endProcesses(
   return lines;
 }
 
-/** Everything below a folder, without the folders that hold something. */
+/** What lies directly in a folder, each with how much is below it. */
 function listLeft(folder: string): readonly string[] {
-  return readdirSync(folder, { withFileTypes: true }).flatMap((entry) => {
+  return readdirSync(folder, { withFileTypes: true }).map((entry) => {
     const name = path.join(folder, entry.name);
-    const inside = entry.isDirectory() ? listLeft(name) : [];
-    return inside.length > 0 ? inside : [name];
+    const below = entry.isDirectory() ? readdirSync(name, { recursive: true }).length : 0;
+    return `the ${entry.isDirectory() ? `folder ${name} (${below} below it)` : `file ${name}`}`;
   });
 }
 

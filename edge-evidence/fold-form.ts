@@ -91,7 +91,8 @@ export const derivedIds = {
 
 // One line a type: `field:kind`, `?` for one that may be null, `a|b` for one of a closed set.
 const attemptEnd =
-  'exitCode:int? signal:text? outputBytes:int? outputTruncated:bool? finishedAtMs:int? durationMs:int? errorCode:text? errorSummary:summary? ' +
+  'exitCode:int? signal:text? outputBytes:int? outputTruncated:bool? finishedAtMs:int? durationMs:int? ' +
+  'errorCode:text? errorSummary:summary? ' +
   'stepStatus:succeeded|failed|cancelled|timed_out|lost|ready stepResultCode:text? stepDue:span?';
 const stepEnd = 'resultCode:text errorSummary:summary?';
 const runEnd = 'errorCode:text? errorSummary:summary?';

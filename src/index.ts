@@ -3,6 +3,7 @@ import { resolve } from 'node:path';
 import { EdgeError } from './core/errors.ts';
 import type { RunEvent } from './core/events.ts';
 import { limits } from './core/limits.ts';
+import type { RunStatus } from './core/states.ts';
 import type { Handlers } from './executor/handlers.ts';
 import { openHolder } from './http/holder.ts';
 import type { StartOutcome } from './protocol/admit.ts';
@@ -10,11 +11,12 @@ import type { CancelOutcome } from './protocol/cancel.ts';
 import type { SettingOutcome } from './protocol/package-setting.ts';
 import { read } from './protocol/reads.ts';
 import type { RetryOutcome } from './protocol/retry.ts';
-import { checkArguments } from './runtime/arguments.ts';
-import { inspectRun, type RunInspection } from './runtime/inspection.ts';
+import { checkArguments, checkRequest } from './runtime/arguments.ts';
+import { inspectRun, inspectRunSummary, type RunInspection, type RunListEntry } from './runtime/inspection.ts';
 import { describeError, type Log } from './runtime/log.ts';
-import type { SettingRequest } from './runtime/package-setting.ts';
+import { inspectSettings, type SettingInspection, type SettingRequest } from './runtime/package-setting.ts';
 import {
+  localProjectId,
   type OnStop,
   type Profile,
   readRuntimeSettings,
@@ -24,8 +26,9 @@ import {
   settingRule,
 } from './runtime/settings.ts';
 import type { AdvanceReport, InstallReport } from './runtime/verbs.ts';
-import { openSqliteStore } from './sqlite.ts';
+import { openSqliteStore, type SqliteStoreOptions } from './sqlite.ts';
 import { readConfigFile } from './store/sqlite/data-directory.ts';
+import type { Store } from './store/store.ts';
 
 /** A setting that is not given comes from the environment, from config.json, or is the profile's default. */
 export type OpenOptions = SettingOptions & {
@@ -43,10 +46,12 @@ export type OpenOptions = SettingOptions & {
 };
 
 export type EdgeRuntime = {
-  /** Installs the package in a directory or archive. Throws `invalid` with every mistake; then nothing was installed. */
+  /** Installs the package in a directory or archive. Throws `invalid` with every mistake; then nothing is installed. */
   install(path: string): Promise<InstallReport>;
   /** Sets, or with null unsets, what this device gives to a package where its `env` has `{ setting: NAME }`. */
   changeSetting(request: SettingRequest): Promise<SettingOutcome>;
+  /** What a package asks of this device and what is set, with the values: passwords may be among them. */
+  settings(packageName: string): Promise<readonly SettingInspection[]>;
   /** Starts a run, or answers with the one that the idempotency key led to. */
   start(request: {
     readonly packageName: string;
@@ -60,9 +65,19 @@ export type EdgeRuntime = {
     readonly idempotencyKey?: string;
     readonly requestedBy?: string;
   }): Promise<RetryOutcome>;
+  /** Runs, the newest first: at most `limit` (default 20, 64 at most) of those older than `beforeRunId`. */
+  runs(request?: {
+    readonly limit?: number;
+    readonly status?: RunStatus;
+    readonly packageName?: string;
+    readonly beforeRunId?: string;
+  }): Promise<readonly RunListEntry[]>;
   /** A run as it is now. Throws `not-found`, and `damaged` where its evidence is. */
   run(runId: string): Promise<RunInspection>;
-  /** Committed events after a sequence number, and those to come until the run has ended. */
+  /**
+   * Committed events after a sequence number, and those to come until the run has ended. Where the payload of an
+   * attempt's end has no `finishedAtMs`, as of handlers, the event's own time is when it ended.
+   */
   events(runId: string, after?: number): AsyncIterable<RunEvent>;
   cancel(runId: string, requestedBy?: string): Promise<CancelOutcome>;
   /** One bounded page of frontier passes; the runtime does this by itself, and it is for what was missed. */
@@ -87,6 +102,12 @@ export async function openRuntime(options: OpenOptions): Promise<EdgeRuntime> {
     config: readConfigFile(data),
     profile: options.profile ?? null,
   });
+  const storeOptions = {
+    data,
+    profile: options.profile ?? null,
+    durability: options.durability ?? null,
+    report: reportTo(log),
+  };
   const holder = await openHolder({
     data,
     settings,
@@ -96,18 +117,7 @@ export async function openRuntime(options: OpenOptions): Promise<EdgeRuntime> {
     log,
     onOutput: null,
     command: 'library',
-    openStore: async (ports, holder) =>
-      openSqliteStore({
-        data,
-        profile: options.profile ?? null,
-        durability: options.durability ?? null,
-        ...holder,
-        ...ports,
-        report: {
-          failed: (operation, error) => log(`${operation?.name ?? 'turn'} failed: ${describeError(error)}`),
-          closedForGood: (error) => log(describeError(error)),
-        },
-      }),
+    openStore: async (ports, identity) => openSqliteStore({ ...storeOptions, ...identity, ...ports }),
   });
   const { verbs, store } = holder;
   let isClosing = false;
@@ -121,14 +131,64 @@ export async function openRuntime(options: OpenOptions): Promise<EdgeRuntime> {
       refuseWhileClosing();
       return verbs.install({ path });
     },
-    changeSetting: (request) => verbs.changeSetting(request),
-    start: async ({ packageName, workflowId, idempotencyKey = null, requestedBy = 'library' }) => {
+    changeSetting: async (request) => {
+      checkRequest(request, 'changeSetting({ packageName, name, value })');
+      return verbs.changeSetting(request);
+    },
+    ...createReadings(store),
+    start: async (request) => {
+      checkRequest(request, 'start({ packageName, workflowId })');
       refuseWhileClosing();
+      const { packageName, workflowId, idempotencyKey = null, requestedBy = 'library' } = request;
       return verbs.start({ packageName, workflowId, idempotencyKey, requestedBy });
     },
-    retry: async ({ runId, idempotencyKey = null, requestedBy = 'library' }) => {
+    retry: async (request) => {
+      checkRequest(request, 'retry({ runId })');
       refuseWhileClosing();
+      const { runId, idempotencyKey = null, requestedBy = 'library' } = request;
       return verbs.retry({ runId, idempotencyKey, requestedBy });
+    },
+    events: (runId, after = 0) => {
+      checkArguments({ runId, after });
+      return verbs.follow({ runId, after });
+    },
+    cancel: (runId, requestedBy = 'library') => verbs.cancel({ runId, requestedBy }),
+    advance: (limit = 64) => verbs.advance({ limit }),
+    close: async (onStop = settings.onStop) => {
+      checkArguments({ onStop });
+      isClosing = true;
+      return holder.close(onStop);
+    },
+  };
+}
+
+/** What nobody waits for goes to the log. */
+function reportTo(log: Log): SqliteStoreOptions['report'] {
+  return {
+    failed: (operation, error) => log(`${operation?.name ?? 'turn'} failed: ${describeError(error)}`),
+    closedForGood: (error) => log(describeError(error)),
+  };
+}
+
+/** What only reads: works until the store is closed. */
+function createReadings(store: Pick<Store, 'read'>): Pick<EdgeRuntime, 'settings' | 'runs' | 'run'> {
+  return {
+    settings: async (packageName) => {
+      checkArguments({ packageName });
+      const place = { projectId: localProjectId, packageName };
+      const head = await store.read(read('package', place));
+      if (head === null) {
+        const hint = 'install it first: `install(path)`';
+        throw new EdgeError('not-found', `package ${packageName} is not installed`, { hint });
+      }
+      return inspectSettings(head, await store.read(read('settings', place)));
+    },
+    runs: async (request = {}) => {
+      checkRequest(request, 'runs({ limit, status, packageName, beforeRunId })');
+      const { limit = 20, status = null, packageName = null, beforeRunId = null } = request;
+      checkArguments({ limit, status, beforeRunId, ...(packageName === null ? {} : { packageName }) });
+      const runs = await store.read(read('runs', { limit, status, packageName, beforeRunId }));
+      return runs.map(inspectRunSummary);
     },
     run: async (runId) => {
       checkArguments({ runId });
@@ -138,13 +198,6 @@ export async function openRuntime(options: OpenOptions): Promise<EdgeRuntime> {
         throw new EdgeError('not-found', `run ${runId} is unknown`, { hint: 'give the id that `start` answered with' });
       }
       return inspectRun(rows, admission, await store.read(read('retriesOfRun', { runId, limit: limits.pageMax })));
-    },
-    events: (runId, after = 0) => verbs.follow({ runId, after }),
-    cancel: (runId, requestedBy = 'library') => verbs.cancel({ runId, requestedBy }),
-    advance: (limit = 64) => verbs.advance({ limit }),
-    close: (onStop = settings.onStop) => {
-      isClosing = true;
-      return holder.close(onStop);
     },
   };
 }
@@ -202,6 +255,9 @@ export type {
   RetryOutcome,
   RunEvent,
   RunInspection,
+  RunListEntry,
+  RunStatus,
+  SettingInspection,
   SettingOutcome,
   StartOutcome,
 };

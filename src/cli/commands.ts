@@ -37,7 +37,8 @@ export const commands: readonly Command[] = [
     words: ['run'],
     parameters: [directory],
     options: ['workflow', 'key', ...settingOptions],
-    summary: 'install the package in DIR (or a .tar.gz) if it changed, start its workflow, and follow it to the end',
+    summary:
+      'install the package in DIR (or a .tar.gz or .tar) if it changed, start its workflow, and follow it to the end',
     load: async () => (await import('./run-command.ts')).runCommand,
   },
   {
@@ -51,14 +52,14 @@ export const commands: readonly Command[] = [
     words: ['package', 'check'],
     parameters: [directory],
     options: [],
-    summary: 'check the package in DIR (or a .tar.gz) and tell every mistake; nothing is written',
+    summary: 'check the package in DIR (or a .tar.gz or .tar) and tell every mistake; nothing is written',
     load: async () => (await import('./package-commands.ts')).checkCommand,
   },
   {
     words: ['package', 'install'],
     parameters: [directory],
     options: [],
-    summary: 'check the package in DIR (or a .tar.gz), copy it, and make its workflows startable',
+    summary: 'check the package in DIR (or a .tar.gz or .tar), copy it, and make its workflows startable',
     load: async () => (await import('./package-commands.ts')).installCommand,
   },
   {

@@ -8,14 +8,14 @@ import { findLauncherTools, findTool } from '../executor/launcher-tools.ts';
 import { defaultSearchPath } from '../executor/preflight.ts';
 import { findUser, readUserFiles } from '../executor/user.ts';
 import { findUserPrefix } from '../executor/user-prefix.ts';
-import type { RuntimeSettings } from '../runtime/settings.ts';
+import { defaultSettings, type RuntimeSettings } from '../runtime/settings.ts';
 import type { Check } from './check.ts';
 import type { Context } from './command.ts';
-import { failureOf } from './failure.ts';
 import { hintRunId } from './run-id.ts';
 import { readSettings } from './session.ts';
 import { type ActiveAttempt, collectStatus } from './status-facts.ts';
 import { formatCount } from './times.ts';
+import { findClosedDirectory, reachHint } from './user-reach.ts';
 
 /** `runDirectory` is where the attempts of the directory are. */
 export async function checkAttempts(context: Context, runDirectory: string): Promise<readonly Check[]> {
@@ -86,15 +86,12 @@ function listAttempts(runDirectory: string): readonly string[] {
 
 /** Looks in the search path of the launcher, which is not that of this process. */
 export async function checkLauncher(context: Context): Promise<readonly Check[]> {
-  return [await checkTools(context), checkUsers()];
+  return [await checkTools(context), checkUsers(context)];
 }
 
 async function checkTools(context: Context): Promise<Check> {
   const name = 'launcher';
   const shell = await readShell(context);
-  if (typeof shell === 'string') {
-    return { name, state: 'bad', text: shell, facts: {} };
-  }
   const [program = ''] = shell;
   const shellPath = program.includes('/') ? program : findTool(program, defaultSearchPath);
   const { envPath, nicePath, missingForOutput } = findLauncherTools(defaultSearchPath);
@@ -102,13 +99,11 @@ async function checkTools(context: Context): Promise<Check> {
   if (shellPath === null || findTool(path.basename(shellPath), path.dirname(shellPath)) === null) {
     return { name, state: 'bad', text: `there is no ${program}, which runs the launcher: no command can start`, facts };
   }
-  if (envPath === null) {
-    return { name, state: 'bad', text: 'there is no `env` (coreutils, BusyBox): no command can be started', facts };
-  }
   const missing = [
     ...(missingForOutput.length === 0
       ? []
       : [`without ${missingForOutput.join(' and ')} commands run, but nothing that they write is kept`]),
+    ...(envPath === null ? ['without `env` no task that sets a variable such as IFS or PWD can be started'] : []),
     ...(nicePath === null ? ['without `nice` no task that asks for it can be started'] : []),
   ];
   return missing.length === 0
@@ -116,17 +111,16 @@ async function checkTools(context: Context): Promise<Check> {
     : { name, state: 'warning', text: `${missing.join('; ')}: install coreutils, or a BusyBox that has them`, facts };
 }
 
-/** The reason where the settings cannot be read. */
-async function readShell(context: Context): Promise<RuntimeSettings['shell'] | string> {
-  try {
-    return (await readSettings(context)).shell;
-  } catch (error) {
-    return `the settings cannot be read, so nothing can hold the directory: ${failureOf(error).message}`;
-  }
+/** Where the settings cannot be read, which is told of them, the default. */
+async function readShell(context: Context): Promise<RuntimeSettings['shell']> {
+  return await readSettings(context).then(
+    ({ shell }) => shell,
+    () => defaultSettings('edge').shell,
+  );
 }
 
 /** Tries it: what a tool of some name does differs from system to system. */
-function checkUsers(): Check {
+function checkUsers({ data }: Context): Check {
   const name = 'other users';
   if (process.geteuid?.() !== 0) {
     return {
@@ -138,7 +132,13 @@ function checkUsers(): Check {
   }
   const user = findUser('nobody', readUserFiles());
   const prefix = user === null ? null : findUserPrefix(user, defaultSearchPath);
-  if (typeof prefix === 'function') {
+  const closed = findClosedDirectory(data);
+  const works = prefix !== null && 'words' in prefix;
+  if (works && closed !== null) {
+    const text = `tasks that set \`user\` cannot reach their files: ${reachHint(closed)}`;
+    return { name, state: 'warning', text, facts: { isRoot: true, works: true, closed } };
+  }
+  if (works) {
     return {
       name,
       state: 'ok',

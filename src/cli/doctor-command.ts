@@ -7,6 +7,7 @@ import type { Context } from './command.ts';
 import { checkLauncher } from './doctor-attempts.ts';
 import { checkData } from './doctor-data.ts';
 import { checkMachine } from './doctor-machine.ts';
+import { checkSettings } from './doctor-settings.ts';
 import { exitCodes } from './failure.ts';
 import type { Tone } from './terminal.ts';
 
@@ -15,7 +16,12 @@ const unavailable = 4;
 
 export async function doctorCommand(context: Context): Promise<number> {
   const { output } = context;
-  const checks = [...checkMachine(context), ...(await checkLauncher(context)), ...(await checkData(context))];
+  const checks = [
+    ...checkMachine(context),
+    await checkSettings(context),
+    ...(await checkLauncher(context)),
+    ...(await checkData(context)),
+  ];
   if (output.isJson) {
     const documents = checks.map(({ name, state, text, facts }) => ({ name, state, text, facts }));
     output.printJson({ schema: 'qinglong/doctor-report@v1', checks: documents });

@@ -2,16 +2,14 @@
 import { existsSync, statfsSync } from 'node:fs';
 import { isEdgeError } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
-import { didYouMean } from '../core/nearest.ts';
 import { read } from '../protocol/reads.ts';
-import { settingNames } from '../runtime/settings.ts';
 import type { Check } from './check.ts';
 import type { Context } from './command.ts';
 import { checkAttempts } from './doctor-attempts.ts';
 import { checkPackages } from './doctor-packages.ts';
+import { checkConfig } from './doctor-settings.ts';
 import { exitCodes, failureOf } from './failure.ts';
 import { isMemoryBacked, isOnNetwork, type Mount, mountOf } from './mounts.ts';
-import { cutInput } from './plain-text.ts';
 import { runDirectoryFor } from './session.ts';
 import type { Reader } from './storage.ts';
 import { formatBytes, formatCount, formatElapsed, formatTime } from './times.ts';
@@ -41,7 +39,7 @@ export async function checkData(context: Context): Promise<readonly Check[]> {
   const { data } = context;
   const mount = mountOf(data);
   if (!existsSync(data)) {
-    const text = `there is none at ${data}; \`run\` or \`serve\` makes it, --data names another`;
+    const text = `there is none at ${data}; \`package install\`, \`run\` or \`serve\` makes it, --data names another`;
     const absent: Check = { name: 'data directory', state: 'warning', text, facts: { data, exists: false } };
     return [absent, checkFileSystem(data, mount)];
   }
@@ -67,19 +65,6 @@ export async function checkData(context: Context): Promise<readonly Check[]> {
   } catch (error) {
     return [...onStorage, checkUnreadable(error), await checkHolder(context)];
   }
-}
-
-/** What a person may have mistyped: keys that mean nothing to this program are kept, and do nothing. */
-async function checkConfig({ storage, data }: Context): Promise<Check> {
-  const name = 'config.json';
-  const known: readonly string[] = ['profile', 'durability', ...settingNames];
-  const { values = {} } = (await storage.readConfig(data)) ?? {};
-  const unknown = Object.keys(values).filter((key) => !known.includes(key));
-  if (unknown.length === 0) {
-    return { name, state: 'ok', text: 'every key in it is known', facts: { unknown } };
-  }
-  const told = unknown.map((key) => `${cutInput(key)} is no setting${didYouMean(key, known)}`);
-  return { name, state: 'warning', text: told.join('; '), facts: { unknown } };
 }
 
 function checkFileSystem(data: string, mount: Mount | null): Check {
@@ -162,6 +147,10 @@ function checkSchema({ info, schemaProblems }: Reader): Check {
 
 function checkDatabase(reader: Reader): readonly Check[] {
   const { profile, durability } = reader.info;
+  if (reader.configError !== null) {
+    const text = 'not known: config.json does not tell';
+    return [checkSchema(reader), { name: 'durability', state: 'unknown', text, facts: {} }];
+  }
   const { text, isWhole } = durabilityTexts[durability] ?? { text: 'unknown', isWhole: false };
   return [
     checkSchema(reader),

@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs';
 import { buildInfo } from '../runtime/build-info.generated.ts';
 import { environmentVariable } from '../runtime/ports.ts';
-import { runDirectoryOf } from '../runtime/run-directory.ts';
+import { findRunDirectoryTrouble, runDirectoryOf } from '../runtime/run-directory.ts';
 import type { Check } from './check.ts';
 import type { Context } from './command.ts';
 import { isMemoryBacked, mountOf } from './mounts.ts';
@@ -108,6 +108,11 @@ function checkZone({ clock }: Context): Check {
 function checkRunDirectory({ data, runDirectory }: Context): Check {
   const directory = runDirectoryOf(data, runDirectory);
   const mount = mountOf(directory);
+  const trouble = findRunDirectoryTrouble(data, runDirectory);
+  if (trouble !== null) {
+    const text = `${trouble.message}; ${trouble.hint}`;
+    return { name: 'run directory', state: 'bad', text, facts: { directory, mount, code: trouble.code } };
+  }
   const isInMemory = mount === null ? null : isMemoryBacked(mount);
   const why = 'not in memory: everything works, but what a reboot makes worthless is written to storage';
   const texts = { true: 'in memory', false: `${why}; name one with --run-dir`, null: 'its file system is not known' };

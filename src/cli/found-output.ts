@@ -27,9 +27,6 @@ export type FoundOutput =
     }
   | { readonly kind: 'none'; readonly why: string };
 
-/** The error code of a handler that threw: it ran, and has no output. */
-const handlerError = 'handler_error';
-
 /** Why output was lost, as the record of its attempt says it: of a disk that failed, of a system without a pump. */
 const toldLoss = /its output (?:could not be|was not) kept: [^;]*/;
 
@@ -68,7 +65,10 @@ function partRemark({ outputBytes, outputTruncated }: AttemptInspection): string
 }
 
 function whyNone({ settings }: OutputPlaces, attempt: AttemptInspection): string {
-  const { status, outputBytes, outputTruncated, errorSummary, exitCode, signal, errorCode } = attempt;
+  const { status, outputBytes, outputTruncated, errorSummary, exitCode, signal, errorCode, executorType } = attempt;
+  if (executorType === 'handler') {
+    return 'a handler has no output';
+  }
   if (!isTerminalAttempt(status)) {
     return status === 'claimed' ? 'it has not begun' : 'its directory in the run directory is not there';
   }
@@ -81,7 +81,7 @@ function whyNone({ settings }: OutputPlaces, attempt: AttemptInspection): string
   }
   if (outputBytes === null) {
     const isUnstarted = errorCode === startWithdrawn || (status === 'failed' && exitCode === null && signal === null);
-    return isUnstarted && errorCode !== handlerError ? 'no command ran' : 'no output of it is known';
+    return isUnstarted ? 'no command ran' : 'no output of it is known';
   }
   const what = `its output (${formatCount(outputBytes, 'byte')})`;
   const { keepOutput, outputQuotaBytes } = settings;

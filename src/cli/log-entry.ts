@@ -26,8 +26,7 @@ export function entryOf(step: StepInspection, ordinal: number): readonly LogEntr
   return attempt === undefined ? [] : [{ stepKey: step.stepKey, ordinal, attempt }];
 }
 
-/** An attempt that has written something runs, although its start is all that is recorded. */
-export function entryText({ stepKey, attempt, ordinal }: LogEntry, hasWritten = false): string {
-  const status = attempt.status === 'starting' && hasWritten ? 'running' : attempt.status;
-  return `${stepKey} (attempt ${ordinal}, ${attemptWord(status)})`;
+/** `build (attempt 2, failed)`. */
+export function entryText({ stepKey, attempt, ordinal }: LogEntry): string {
+  return `${stepKey} (attempt ${ordinal}, ${attemptWord(attempt)})`;
 }

@@ -24,7 +24,7 @@ import { showOutput } from './log-show.ts';
 import { neutralize } from './plain-text.ts';
 import { hintRunId } from './run-id.ts';
 import { readInspection } from './runs-show.ts';
-import { pause, readSettings, runDirectoryFor } from './session.ts';
+import { pause, readSettingsToLook, runDirectoryFor } from './session.ts';
 import type { Reader } from './storage.ts';
 
 export type Following = {
@@ -270,7 +270,7 @@ class LogFollower {
   /** An attempt of whose output nothing was seen while it ran. */
   async #showEnded(entry: LogEntry): Promise<void> {
     const { runId, isRaw } = this.#following;
-    const settings = await readSettings(this.#context);
+    const { settings } = await readSettingsToLook(this.#context, this.#following.reader);
     const places = { data: this.#context.data, runDirectory: this.#runDirectory, settings };
     const found = findOutput(places, runId, entry.attempt);
     const part = this.#initial.has(entry.attempt.id) ? this.#following.part : ({ kind: 'all' } as const);

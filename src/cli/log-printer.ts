@@ -101,7 +101,7 @@ class TextPrinter implements LogPrinter {
 
   /** Names the attempt, unless it is the one that stands last. */
   #enter(entry: LogEntry, remark: string | null): void {
-    const name = entryText(entry, remark === null);
+    const name = entryText(entry);
     const isNamed = this.#options.hasHeadings || this.#current !== null;
     if (this.#current !== entry.attempt.id && isNamed) {
       this.#printLine(this.#output.paint(`== ${name}${remark === null ? '' : `: ${remark}`}`, 'bold'));

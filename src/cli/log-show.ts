@@ -23,7 +23,11 @@ export async function showOutput(printer: LogPrinter, { entry, found, part, isRa
   const { source } = found;
   try {
     const range = findPart(source, part, { isRaw });
-    printer.begin(entry, { source: found.kind, remark: found.remark, offset: range.start });
+    const { ranges } = source.look();
+    const isWhole = part.kind !== 'all' && ranges.some(({ start, end }) => start <= range.start && range.end <= end);
+    // What is missing elsewhere does not concern who asked for a part that is there.
+    const remark = found.kind === 'kept' && isWhole && range.start < range.end ? null : found.remark;
+    printer.begin(entry, { source: found.kind, remark, offset: range.start });
     const end = await readPieces(source, range, {
       bytes: (offset, bytes) => printer.bytes(entry, { offset, bytes }),
       missing: (offset, bytes) => printer.missing(entry, { offset, bytes, why: 'left-out' }),

@@ -65,7 +65,7 @@ export const optionTable = {
     value: 'DIR',
     rule: notEmpty,
     environment: 'QINGLONG_EDGE_RUN_DIR',
-    help: 'the run directory, best in memory (default below /run)',
+    help: 'where running commands are kept track of, best in memory (default below /run or /dev/shm)',
   },
   json: { kind: 'flag', help: 'print JSON: one document, or one object a line where something is followed' },
   help: { kind: 'flag', short: '-h', help: 'show help, also for one command' },

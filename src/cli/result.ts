@@ -43,7 +43,11 @@ export function outputHint(inspection: RunInspection, self: string): string | nu
 /** Of a lost attempt nobody can say, and what was found of its output is kept. */
 function hasOutput({ attempts }: StepInspection): boolean {
   const last = attempts.at(-1);
-  return last !== undefined && (last.outputBytes === null ? last.status === 'lost' : last.outputBytes > 0);
+  return (
+    last !== undefined &&
+    last.executorType === 'process' &&
+    (last.outputBytes === null ? last.status === 'lost' : last.outputBytes > 0)
+  );
 }
 
 /** Commands that show more of a run that did not succeed; `self` is how this program is called. */

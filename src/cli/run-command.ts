@@ -3,15 +3,16 @@
 import path from 'node:path';
 import type { StartOutcome } from '../protocol/admit.ts';
 import type { StartRequest } from '../runtime/runtime.ts';
-import type { Verbs } from '../runtime/verbs.ts';
 import type { Context, Input } from './command.ts';
 import { exitCodes, refusal } from './failure.ts';
 import { type Foreground, inForeground } from './foreground.ts';
+import { describeNeeds, findNeeds } from './install-notes.ts';
 import { describeInstall, refusedInstall } from './install-text.ts';
 import { operatorName } from './operator.ts';
 import { neutralize } from './plain-text.ts';
 import { hintRunId } from './run-id.ts';
 import { watchRun } from './run-watch.ts';
+import type { Session } from './session.ts';
 import { readStart } from './start-text.ts';
 import { chooseWorkflow } from './workflow-choice.ts';
 
@@ -20,7 +21,7 @@ export async function runCommand(context: Context, input: Input): Promise<number
   // Before anything is written: which workflow is meant must be clear from what was typed and the package alone.
   const workflowId = await chooseWorkflow(packagePath, input.options.workflow ?? null);
   return await inForeground(context, { command: 'run', mayCreate: true }, async (foreground) => {
-    const packageName = await install(context, foreground.session.verbs, packagePath);
+    const packageName = await install(context, foreground.session, packagePath);
     if (packageName === null) {
       return exitCodes.refused;
     }
@@ -36,7 +37,7 @@ export async function runCommand(context: Context, input: Input): Promise<number
 }
 
 /** Null where it was refused, which is told. */
-async function install(context: Context, verbs: Verbs, packagePath: string): Promise<string | null> {
+async function install(context: Context, { verbs, reads }: Session, packagePath: string): Promise<string | null> {
   const { output, self } = context;
   const report = await verbs.install({ path: packagePath });
   const refused = refusedInstall(report);
@@ -46,6 +47,10 @@ async function install(context: Context, verbs: Verbs, packagePath: string): Pro
   }
   if (!output.isJson && (report.outcome.kind === 'installed' || report.mended.length > 0)) {
     output.note(neutralize(describeInstall(report, self)));
+  }
+  if (!output.isJson) {
+    const needs = await findNeeds(context, reads, report.packageName);
+    describeNeeds(needs, report.packageName, self).map(neutralize).forEach(output.note);
   }
   return report.packageName;
 }

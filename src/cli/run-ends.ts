@@ -1,4 +1,6 @@
-// Which runs end while a process holds a directory, read off the operations that a commit made durable.
+// What a process that holds a directory learns from its store: which runs end, read off the operations that a commit
+// made durable; and that the store is damaged, so that nothing can be started.
+import { type EdgeError, isEdgeError } from '../core/errors.ts';
 import type { Run } from '../core/records.ts';
 import { isTerminalRun } from '../core/states.ts';
 import type { AdvanceOutcome } from '../protocol/advance.ts';
@@ -26,6 +28,23 @@ export function watchRunEnds(store: Store, listener: RunEndListener): Store {
         committed(settled) {
           hooks.committed(settled);
           settled.flatMap(endedRunOf).forEach((runId) => void tell(runId));
+        },
+      }),
+  };
+}
+
+/** The same store, with a listener to damage that keeps anything from being started: not that of one run alone. */
+export function watchDamage(store: Store, listener: (error: EdgeError) => void): Store {
+  return {
+    ...store,
+    attach: (hooks) =>
+      store.attach({
+        ...hooks,
+        undone(error) {
+          hooks.undone?.(error);
+          if (isEdgeError(error) && error.code === 'damaged') {
+            listener(error);
+          }
         },
       }),
   };

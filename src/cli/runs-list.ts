@@ -1,7 +1,7 @@
 // `runs list`: the newest runs, those set aside included.
 import { limits } from '../core/limits.ts';
 import { type RunSummary, read } from '../protocol/reads.ts';
-import { inspectRunRecord } from '../runtime/inspection.ts';
+import { inspectRunSummary } from '../runtime/inspection.ts';
 import { type Cell, formatTable } from './columns.ts';
 import type { Context, Input } from './command.ts';
 import { exitCodes } from './failure.ts';
@@ -18,9 +18,14 @@ const wideColumnsMin = 120;
 
 export async function listCommand(context: Context, input: Input): Promise<number> {
   const { output, clock, self } = context;
-  const runs = await withReader(context, (reader) => readRuns(reader, input.options));
+  const { runs, isAnyThere } = await withReader(context, (reader) => {
+    const found = readRuns(reader, input.options);
+    return { runs: found, isAnyThere: found.length > 0 || readRuns(reader, { limit: 1 }).length > 0 };
+  });
   if (output.isJson) {
-    output.printJson({ runs: runs.map(runDocument) });
+    output.printJson({ runs: runs.map(inspectRunSummary) });
+  } else if (runs.length === 0 && isAnyThere) {
+    output.note(`${describeNone(input.options)}; see all: ${self} runs list`);
   } else if (runs.length === 0) {
     output.note(`no runs; start one: ${self} run DIR, or ${self} workflow start PKG/WF`);
   } else {
@@ -30,6 +35,12 @@ export async function listCommand(context: Context, input: Input): Promise<numbe
     output.print(...formatTable(['RUN', 'STATUS', 'WORKFLOW', 'STARTED', 'TOOK', ''], rows, output.paint));
   }
   return exitCodes.done;
+}
+
+/** `no failed runs of package demo`. */
+function describeNone({ status, package: packageName }: Input['options']): string {
+  const kind = status === undefined ? '' : `${describeRun({ status, cancelRequestedAtMs: null }).word} `;
+  return `no ${kind}runs${packageName === undefined ? '' : ` of package ${packageName}`}`;
 }
 
 function readRuns(reader: Reader, options: Input['options']): readonly RunSummary[] {
@@ -44,12 +55,6 @@ function readRuns(reader: Reader, options: Input['options']): readonly RunSummar
       return runs;
     }
   }
-}
-
-/** A run whose record cannot be believed has only its id and what was found. */
-function runDocument({ run, runId, setAside }: RunSummary): object {
-  const found = setAside === null ? null : { code: setAside.code, summary: setAside.summary, atMs: setAside.atMs };
-  return run === null ? { id: runId, status: null, setAside: found } : { ...inspectRunRecord(run), setAside: found };
 }
 
 function runRow(

@@ -13,7 +13,7 @@ import { createRawPrinter, createTextPrinter, type LogPrinter } from './log-prin
 import { showOutput } from './log-show.ts';
 import { findRunId, hintRunId } from './run-id.ts';
 import { readInspection } from './runs-show.ts';
-import { readSettings, runDirectoryFor, withReader } from './session.ts';
+import { readSettingsToLook, runDirectoryFor, withReader } from './session.ts';
 import type { Reader } from './storage.ts';
 
 export async function logsCommand(context: Context, input: Input): Promise<number> {
@@ -37,7 +37,8 @@ export async function logsCommand(context: Context, input: Input): Promise<numbe
       return await followLogs(context, { reader, runId, selection, part, isRaw });
     }
     const runDirectory = runDirectoryFor(context, reader.holder);
-    const places = { data: context.data, runDirectory, settings: await readSettings(context) };
+    const { settings } = await readSettingsToLook(context, reader);
+    const places = { data: context.data, runDirectory, settings };
     const entries = selectEntries(readInspection(reader, runId), selection);
     const printer = createPrinter(context, { runId, isRaw, hasHeadings: entries.length > 1 });
     if (entries.length === 0 && !output.isJson) {

@@ -91,15 +91,23 @@ function attemptRows({ steps }: RunInspection, nowMs: number): readonly (readonl
     .map(({ stepKey, attempt, ordinal }) => [
       stepKey,
       `${ordinal}`,
-      attemptWord(attempt.status),
+      attemptWord(attempt),
       attempt.startedAtMs === null ? '' : formatTime(attempt.startedAtMs),
       elapsedOf(attempt, nowMs) ?? '',
       attempt.signal ?? (attempt.exitCode === null ? '' : `${attempt.exitCode}`),
-      attempt.outputBytes === null
-        ? ''
-        : `${formatBytes(attempt.outputBytes)}${attempt.outputTruncated ? ', cut' : ''}`,
+      outputText(attempt),
       attempt.errorSummary ?? '',
     ]);
+}
+
+/** Of an output that could not be taken at all, nobody counted the bytes. */
+function outputText({ outputBytes, outputTruncated }: AttemptInspection): string {
+  if (outputBytes === null) {
+    return '';
+  }
+  return outputBytes === 0 && outputTruncated
+    ? 'not kept'
+    : `${formatBytes(outputBytes)}${outputTruncated ? ', cut' : ''}`;
 }
 
 function startOf({ startedAtMs }: AttemptInspection): number {

@@ -1,10 +1,11 @@
 // `serve`: holds a data directory and carries its runs on until it is stopped, or until nothing can progress.
+import type { EdgeError } from '../core/errors.ts';
 import type { Run } from '../core/records.ts';
 import { buildInfo } from '../runtime/build-info.generated.ts';
 import type { OnStop } from '../runtime/settings.ts';
 import type { Context, Input } from './command.ts';
 import { giveBackMemory } from './engine-settings.ts';
-import { exitCodes } from './failure.ts';
+import { exitCodes, failureOf } from './failure.ts';
 import { neutralize } from './plain-text.ts';
 import { hintRunId } from './run-id.ts';
 import { openHolding, readSettings } from './session.ts';
@@ -24,6 +25,7 @@ export async function serveCommand(context: Context, input: Input): Promise<numb
   // A daemon whose log nobody reads goes on.
   output.onUnread(() => {});
   const stopped = Promise.withResolvers<OnStop>();
+  const damaged = Promise.withResolvers<EdgeError>();
   const settings = await readSettings(context);
   // Ctrl-\ is for who has no time: nothing is stopped first.
   const stopListening = context.onSignal((signal) =>
@@ -42,6 +44,7 @@ export async function serveCommand(context: Context, input: Input): Promise<numb
       onOutput: null,
       log,
       onRunEnd,
+      onDamage: damaged.resolve,
       onQuiet: giveBackMemory,
       onStopRequest: (onStop) => stopped.resolve(onStop ?? settings.onStop),
     });
@@ -53,9 +56,15 @@ export async function serveCommand(context: Context, input: Input): Promise<numb
       const who = `qinglong-edge ${buildInfo.version} (process ${facts.pid})`;
       output.print(`${who} serves ${facts.data} (${profile}, ${durability}); socket ${facts.socket}`);
     }
-    const idle = input.options['until-idle'] === true ? holder.runtime.idle().then(() => settings.onStop) : null;
-    await holder.close(await (idle === null ? stopped.promise : Promise.race([stopped.promise, idle])));
-    return exitCodes.done;
+    if (input.options['until-idle'] !== true) {
+      await holder.close(await stopped.promise);
+      return exitCodes.done;
+    }
+    const idle = holder.runtime.idle().then(() => settings.onStop);
+    const end = await Promise.race([damaged.promise, stopped.promise, idle]);
+    // Nothing more is started, so waiting leads nowhere; what runs is left to whoever comes once that is mended.
+    await holder.close(typeof end === 'string' ? end : 'detach');
+    return typeof end === 'string' ? exitCodes.done : output.fail(failureOf(end));
   } finally {
     stopListening();
   }

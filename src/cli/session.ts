@@ -7,12 +7,18 @@ import type { Holder as HoldingEngine } from '../http/holder.ts';
 import type { Engine, EngineOptions } from '../runtime/engine.ts';
 import { describeError } from '../runtime/log.ts';
 import { runDirectoryOf } from '../runtime/run-directory.ts';
-import { type OnStop, type RuntimeSettings, readRuntimeSettings, type SettingsSources } from '../runtime/settings.ts';
+import {
+  defaultSettings,
+  type OnStop,
+  type RuntimeSettings,
+  readRuntimeSettings,
+  type SettingsSources,
+} from '../runtime/settings.ts';
 import type { Verbs } from '../runtime/verbs.ts';
 import type { ReadPort } from '../runtime/verification.ts';
 import type { Context } from './command.ts';
 import { neutralize } from './plain-text.ts';
-import { type RunEndListener, watchRunEnds } from './run-ends.ts';
+import { type RunEndListener, watchDamage, watchRunEnds } from './run-ends.ts';
 import type { Holder, OpenStoreOptions, Reader } from './storage.ts';
 import { formatTime } from './times.ts';
 
@@ -158,6 +164,8 @@ type HoldingOptions = Pick<SessionOptions, 'command' | 'onOutput' | 'log'> & {
   readonly settings: RuntimeSettings;
   /** Told of each run that ends while this process holds the directory. */
   readonly onRunEnd?: RunEndListener;
+  /** Told when nothing can be started because the database is damaged. */
+  readonly onDamage?: (error: EdgeError) => void;
   /** See `HolderOptions`. */
   readonly onStopRequest?: (onStop: OnStop | null) => void;
   /** See `EngineOptions`. */
@@ -166,7 +174,7 @@ type HoldingOptions = Pick<SessionOptions, 'command' | 'onOutput' | 'log'> & {
 
 async function openHoldingOnce(context: Context, options: HoldingOptions): Promise<HoldingEngine> {
   const { openHolder } = await import('../http/holder.ts');
-  const { command, onOutput, log, onRunEnd, onQuiet, onStopRequest = null, settings } = options;
+  const { command, onOutput, log, onRunEnd, onDamage, onQuiet, onStopRequest = null, settings } = options;
   return await openHolder({
     ...engineOptions(context, { onOutput, log, settings }),
     ...(onQuiet === undefined ? {} : { onQuiet }),
@@ -175,7 +183,8 @@ async function openHoldingOnce(context: Context, options: HoldingOptions): Promi
     command,
     openStore: async (ports, identity) => {
       const store = await openStore(context, { ...identity, log })(ports);
-      return onRunEnd === undefined ? store : watchRunEnds(store, onRunEnd);
+      const watched = onDamage === undefined ? store : watchDamage(store, onDamage);
+      return onRunEnd === undefined ? watched : watchRunEnds(watched, onRunEnd);
     },
   });
 }
@@ -220,6 +229,21 @@ export async function readSettings(
   return readRuntimeSettings({ ...options, given, environment, config: await storage.readConfig(data), profile });
 }
 
+/** The same for whoever only looks: where they cannot be read, the profile's defaults, and why. */
+export async function readSettingsToLook(
+  context: Context,
+  { info: { profile } }: Pick<Reader, 'info'>,
+): Promise<{ readonly settings: RuntimeSettings; readonly error: EdgeError | null }> {
+  try {
+    return { settings: await readSettings(context), error: null };
+  } catch (error) {
+    if (!isEdgeError(error)) {
+      throw error;
+    }
+    return { settings: defaultSettings(profile === 'standalone' ? 'standalone' : 'edge'), error };
+  }
+}
+
 function openStore(
   { storage, data, profile, durability }: Context,
   { command, socket, log }: Pick<OpenStoreOptions, 'command' | 'socket'> & Pick<SessionOptions, 'log'>,
@@ -245,8 +269,19 @@ export function readPortOf(reader: Reader): ReadPort {
   return { read: async (request) => reader.read(request) };
 }
 
-/** Reads for the length of one piece of work. */
+/** Reads for the length of one piece of work. Of a broken config.json it is said that it is, and no more. */
 export async function withReader<T>(context: Context, work: (reader: Reader) => T | Promise<T>): Promise<T> {
+  return await withQuietReader(context, (reader) => {
+    if (reader.configError !== null) {
+      const { message, hint } = reader.configError;
+      context.output.note(neutralize(`${message}; ${hint}; until then nothing can hold the directory`));
+    }
+    return work(reader);
+  });
+}
+
+/** The same for whoever tells of a broken config.json itself. */
+export async function withQuietReader<T>(context: Context, work: (reader: Reader) => T | Promise<T>): Promise<T> {
   const reader = await context.storage.openReader({ data: context.data });
   try {
     return await work(reader);

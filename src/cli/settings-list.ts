@@ -58,5 +58,12 @@ function settingRow(setting: SettingInspection, hasValues: boolean): readonly Ce
 
 /** What a command gets: the value that is set, else what the package gives by default, which differs between uses. */
 function shownValue({ value, uses }: SettingInspection): string {
-  return value ?? [...new Set(uses.flatMap((use) => use.default ?? []))].join(', ');
+  return value === null
+    ? [...new Set(uses.flatMap((use) => use.default ?? []))].map(quoteUnlessPlain).join(', ')
+    : quoteUnlessPlain(value);
+}
+
+/** As JSON has it where it would not be seen as it is: empty, with blanks around it, or with control characters. */
+function quoteUnlessPlain(value: string): string {
+  return /^(?![\s"])[^\p{C}]*(?<!\s)$/u.test(value) && value !== '' ? value : JSON.stringify(value);
 }

@@ -33,9 +33,14 @@ function notAllowedHint(
   code: string,
   { self, packageName }: { readonly self: string; readonly packageName: string },
 ): string {
-  return code === 'package_disabled'
-    ? `let it start again: ${self} package enable ${packageName}`
-    : `see \`${self} package list\``;
+  switch (code) {
+    case 'package_disabled':
+      return `let it start again: ${self} package enable ${packageName}`;
+    case 'package_uninstalled':
+      return `install it again: ${self} package install DIR`;
+    default:
+      return `see \`${self} package list\``;
+  }
 }
 
 function refused(code: 'conflict' | 'not-allowed' | 'not-found', message: string, hint: string): Started {

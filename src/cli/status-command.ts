@@ -77,7 +77,7 @@ function toText(context: Context, facts: StatusFacts, space: Space): readonly st
   const { paint } = output;
   const pairs: readonly (readonly [string, Cell | null])[] = [
     ['holder', holderCell(context, facts)],
-    ['directory', `${data} (${facts.profile}, ${facts.durability})`],
+    ['directory', facts.profile === null ? data : `${data} (${facts.profile}, ${facts.durability})`],
     ['runs', `${facts.runningCount} running`],
     ['set aside', asideCell(facts)],
     ['damaged', damagedCell(facts)],

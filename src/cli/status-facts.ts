@@ -9,11 +9,10 @@ import { isTerminalAttempt } from '../core/states.ts';
 import type { HolderStatus } from '../http/routes.ts';
 import { read, type SetAside, type StepContext, type StepPlace } from '../protocol/reads.ts';
 import { buildInfo } from '../runtime/build-info.generated.ts';
-import { defaultSettings, type RuntimeSettings } from '../runtime/settings.ts';
+import type { RuntimeSettings } from '../runtime/settings.ts';
 import { type AttemptLook, lookAtAttempt } from './attempt-look.ts';
 import type { Context } from './command.ts';
-import { failureOf } from './failure.ts';
-import { readSettings, runDirectoryFor, withReader } from './session.ts';
+import { readSettingsToLook, runDirectoryFor, withQuietReader } from './session.ts';
 import type { Holder, Reader } from './storage.ts';
 
 export type StepName = {
@@ -46,8 +45,9 @@ export type WaitingStep = StepName & {
 };
 
 export type StatusFacts = {
-  readonly profile: string;
-  readonly durability: string;
+  /** Null where config.json does not say. */
+  readonly profile: string | null;
+  readonly durability: string | null;
   readonly isHeld: boolean;
   /** Null where nobody holds the directory, or whoever does left no word. */
   readonly holder: Holder | null;
@@ -76,13 +76,13 @@ type Rows = Pick<StatusFacts, 'runningCount' | 'setAside' | 'setAsideCount' | 'h
 
 export async function collectStatus(context: Context): Promise<StatusFacts> {
   const { storage, data, clock } = context;
-  return await withReader(context, async (reader) => {
+  return await withQuietReader(context, async (reader) => {
     const isHeld = await storage.isHeld(data);
     const holder = isHeld ? await storage.readHolder(data) : null;
     const answer = holder === null ? null : await askHolder(holder);
     const rows = reader.readTogether(readRows);
-    const { profile, durability } = reader.info;
-    const { settings, settingsError } = await settleSettings(context, answer, profile);
+    const { profile, durability } = reader.configError === null ? reader.info : { profile: null, durability: null };
+    const { settings, settingsError } = await settleSettings(context, answer, reader);
     const now = { ...clock.observe(), ...(settings.bootId === null ? {} : { bootId: settings.bootId }) };
     const runDirectory = runDirectoryFor(context, holder);
     const active = rows.active.flatMap((found) => describeActive(found, { now, runDirectory }));
@@ -107,17 +107,13 @@ async function askHolder({ socket }: Holder): Promise<HolderStatus | null> {
 async function settleSettings(
   context: Context,
   answer: HolderStatus | null,
-  profile: string,
+  reader: Reader,
 ): Promise<Pick<StatusFacts, 'settings' | 'settingsError'>> {
   if (answer !== null) {
     return { settings: answer.settings, settingsError: null };
   }
-  try {
-    return { settings: await readSettings(context), settingsError: null };
-  } catch (error) {
-    const known = profile === 'standalone' ? 'standalone' : 'edge';
-    return { settings: defaultSettings(known), settingsError: failureOf(error).message };
-  }
+  const { settings, error } = await readSettingsToLook(context, reader);
+  return { settings, settingsError: (error ?? reader.configError)?.message ?? null };
 }
 
 /** As many as one page of ready steps, and as can run at most. */

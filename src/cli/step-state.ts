@@ -1,6 +1,6 @@
 // How the state of a run or step is said to people: one word, one glyph, one tone. Honest about what is unknown. Pure.
 import type { AttemptStatus, RunStatus, StepStatus } from '../core/states.ts';
-import type { StepInspection } from '../runtime/inspection.ts';
+import type { AttemptInspection, StepInspection } from '../runtime/inspection.ts';
 import { neutralize } from './plain-text.ts';
 import type { StateGlyph, Tone } from './terminal.ts';
 import { formatCountdown, formatElapsed } from './times.ts';
@@ -22,8 +22,8 @@ const stepTexts: Readonly<Record<StepStatus, StateText>> = {
 
 const attemptWords: Readonly<Record<AttemptStatus, string>> = {
   claimed: 'about to start',
-  // The start is durable; whether the command began is not known yet.
-  starting: 'starting',
+  // The start is durable: what is said of its step. Whether its command has begun, the record does not tell.
+  starting: 'running',
   running: 'running',
   succeeded: 'succeeded',
   failed: 'failed',
@@ -53,8 +53,17 @@ export function describeRun(run: {
     : stepTexts[run.status];
 }
 
-export function attemptWord(status: AttemptStatus): string {
-  return attemptWords[status];
+/** An end that is known is told as it is, also where the record calls it lost. */
+export function attemptWord({
+  status,
+  errorCode,
+  exitCode,
+  signal,
+}: Pick<AttemptInspection, 'status' | 'errorCode' | 'exitCode' | 'signal'>): string {
+  if (status === 'lost' && errorCode === 'shutdown') {
+    return 'stopped with the runtime';
+  }
+  return status === 'lost' && (exitCode !== null || signal !== null) ? 'lost' : attemptWords[status];
 }
 
 /** How long a run or attempt took or has taken so far; null where it has not started. */

@@ -16,7 +16,10 @@ export type Holder = {
 export type IntegrityReport = { readonly problems: readonly string[]; readonly isComplete: boolean };
 
 export type Reader = {
+  /** Where config.json cannot be believed, profile and durability are a guess. */
   readonly info: StoreInfo;
+  /** What is wrong with config.json; null where nothing is. */
+  readonly configError: EdgeError | null;
   /** At the time of opening. */
   readonly holder: Holder | null;
   read<N extends ReadName>(request: ReadRequest<N>): Reads[N]['rows'];

@@ -56,11 +56,26 @@ async function verifyAll({ output }: Context, reader: Reader): Promise<number> {
     output.printJson({ isSound: isClean, ...totals, integrity, unsound });
   } else {
     output.print(...describeIntegrity(integrity));
+    const isReadable = integrity.problems.length === 0;
     const counts = `${formatCount(totals.runs, 'run')}, ${formatCount(totals.events, 'event')}`;
-    const verdict = isClean ? 'sound' : `${formatCount(unsound.length, 'run')} not sound`;
-    output.print(`${counts}: ${verdict}`);
+    const verdict = unsound.length === 0 ? 'sound' : `${formatCount(unsound.length, 'run')} not sound`;
+    output.print(`${counts}: ${isReadable ? verdict : `${verdict}, as far as they could be read`}`);
+    nextSteps({ isReadable, isSound: unsound.length === 0 }).forEach(output.note);
   }
   return isClean ? exitCodes.done : exitCodes.damaged;
+}
+
+/** What to do about damage. */
+function nextSteps({ isReadable, isSound }: { readonly isReadable: boolean; readonly isSound: boolean }) {
+  if (!isReadable) {
+    return [
+      'restore a backup of the whole data directory, and look at the storage that it is on (kernel log)',
+      'without a backup: start anew with another --data; what can still be read here stays readable',
+    ];
+  }
+  return isSound
+    ? []
+    : ['a run that is not sound is set aside when it is met, and all others go on; its evidence is in a backup alone'];
 }
 
 /** Page by page, the newest first: a history of any length in bounded memory. */

@@ -132,10 +132,14 @@ export const limits = {
   killEscalationMs: 500,
   // How often a session without its launcher is looked at: nothing else would tell that it is over.
   sessionLookMsMin: 50,
+  // Passes over /proc, some ms each, before nobody is left of a session while processes are started all the time.
+  sessionPassesMax: 3,
+  // Looks at the process that was started last, about 30 µs each: one that forks and ends lives for 60 µs or more.
+  newestTriesMax: 50,
   orphanLookMsMin: 1_000,
   orphanLookMsMax: 30_000,
-  // A shortage of processes or descriptors that is there for a moment: three tries more, after 100, 200 and 400 ms; then
-  // it is reported. A look that met one is made again after a second, for as long as it takes.
+  // A shortage of processes or descriptors that is there for a moment: three tries more, after 100, 200 and 400 ms;
+  // then it is reported. A look that met one is made again after a second, for as long as it takes.
   spawnRetriesMax: 3,
   spawnRetryMsMin: 100,
   shortageLookMs: 1_000,

@@ -4,7 +4,7 @@ import path from 'node:path';
 import { EdgeError } from '../core/errors.ts';
 import { buildInfo } from '../runtime/build-info.generated.ts';
 import { type Engine, type EngineOptions, openEngine, type StorePorts } from '../runtime/engine.ts';
-import { runDirectoryOf } from '../runtime/run-directory.ts';
+import { makeRunDirectory, runDirectoryOf } from '../runtime/run-directory.ts';
 import type { OnStop } from '../runtime/settings.ts';
 import type { Verbs } from '../runtime/verbs.ts';
 import type { Store } from '../store/store.ts';
@@ -52,6 +52,7 @@ export async function openHolder(options: HolderOptions): Promise<Holder> {
   const openStore = async (ports: StorePorts): Promise<Store> => {
     const store = await options.openStore(ports, { command, socket: socketPath });
     try {
+      makeRunDirectory(options.data, options.runDirectory);
       const verbs = verbsOf(opening.promise);
       server = await serveSocket({ socketPath, verbs, describe, status, requestStop, ...ports, log: options.log });
       return store;

@@ -4,13 +4,15 @@
 import { chmodSync } from 'node:fs';
 import { createServer, type Server } from 'node:net';
 import path from 'node:path';
+import { fromFileError } from '../core/file-error.ts';
 import { limits } from '../core/limits.ts';
 import { describeError, type Log } from '../runtime/log.ts';
+import { makePrivateDirectory } from '../runtime/run-directory.ts';
 import { Connection, type TimePorts } from './connection.ts';
 import { refuseLate } from './refusal.ts';
 import type { Served } from './routes.ts';
 import type { Serve } from './serving.ts';
-import { fromSystem, makeSocketDirectory, openSocketAddress, removeStaleSocket } from './socket-path.ts';
+import { openSocketAddress, removeStaleSocket } from './socket-path.ts';
 
 export type SocketServerOptions = Served &
   TimePorts & {
@@ -33,7 +35,7 @@ export type SocketServer = {
  */
 export async function serveSocket(options: SocketServerOptions): Promise<SocketServer> {
   const { socketPath } = options;
-  makeSocketDirectory(path.dirname(socketPath));
+  makePrivateDirectory(path.dirname(socketPath));
   const place = openSocketAddress(socketPath);
   const connections = new Set<Connection>();
   let serving: Promise<Serve> | null = null;
@@ -59,7 +61,8 @@ export async function serveSocket(options: SocketServerOptions): Promise<SocketS
   } catch (error) {
     await stopListening(server);
     place.release();
-    throw fromSystem(error, `listen on ${socketPath}`);
+    const hint = 'name another directory with --run-dir: it must be writable, and its file system must know sockets';
+    throw fromFileError(error, `listen on ${socketPath}`, hint);
   }
   server.on('error', (error) => options.log(`the socket: ${describeError(error)}`));
   let closed: Promise<void> | null = null;

@@ -1,14 +1,14 @@
 // Assembles a runtime from a store: executor, handlers, package files, kept output. Everything below the surfaces that
 // is alive in one process is made here, in one order, and ended in the reverse one.
 import { join, resolve } from 'node:path';
-import { EdgeError, stopOnDefect } from '../core/errors.ts';
+import { stopOnDefect } from '../core/errors.ts';
+import { fromFileError } from '../core/file-error.ts';
 import { limits } from '../core/limits.ts';
 import type { Alarm, Clock, Ids } from '../core/ports.ts';
 import type { AttemptEnd } from '../executor/attempt-end.ts';
 import { createExecutor, type Executor, type ExecutorOptions } from '../executor/executor.ts';
 import { createHandlerExecutor, type Handlers } from '../executor/handlers.ts';
 import { read } from '../protocol/reads.ts';
-import { makeDirectories } from '../store/make-directories.ts';
 import type { Store } from '../store/store.ts';
 import { createOutputTaker, type OutputListener } from './attempt-output.ts';
 import { beginAttempt, machineEnvironment } from './begin-attempt.ts';
@@ -16,11 +16,13 @@ import { buildInfo } from './build-info.generated.ts';
 import { KeptOutput } from './kept-output.ts';
 import type { Log } from './log.ts';
 import { createPackageGuard } from './package-guard.ts';
+import { createPackageHolders } from './package-holders.ts';
+import { createPackageLane, type PackageLane } from './package-lane.ts';
 import { changePackageSetting } from './package-setting.ts';
-import { installPackage, openPackageWork, type PackageWork, removeUnusedPackages } from './packages.ts';
+import { installPackage, openPackageWork, type PackageWork, sweepUnused } from './packages.ts';
 import { realAlarm, realClock, realIds, realSalts } from './ports.ts';
 import { distrustPublisher, trustPublisher } from './publishers.ts';
-import { removeRunDirectory, runDirectoryOf } from './run-directory.ts';
+import { makeRunDirectory, removeRunDirectory } from './run-directory.ts';
 import { Runtime } from './runtime.ts';
 import { type OnStop, type Profile, profileSettings, type RuntimeSettings } from './settings.ts';
 import type { Verbs } from './verbs.ts';
@@ -68,7 +70,7 @@ export async function openEngine(options: EngineOptions): Promise<Engine> {
     await options.openStore({ clock, alarm, ids: realIds(clock), trustedFromMs: buildInfo.buildDateMs }),
   );
   try {
-    const { runtime, kept, work, runDirectory } = assemble(options, { store, clock, alarm });
+    const { runtime, kept, work, lane, runDirectory } = assemble(options, { store, clock, alarm });
     if (drives) {
       await openPackageWork(work);
     }
@@ -77,15 +79,16 @@ export async function openEngine(options: EngineOptions): Promise<Engine> {
       // Nobody waits for it.
       kept.sweep((runId) => attemptsOf(store, runId)).catch(stopOnDefect);
     }
-    const verbs = createVerbs(runtime, work);
-    const close = (onStop: OnStop) => {
+    const verbs = createVerbs(runtime, { work, lane });
+    const close = async (onStop: OnStop) => {
+      await lane.close();
       kept.close();
       return runtime.close(onStop);
     };
     return { store, runtime, verbs, runDirectory, settings, close };
   } catch (error) {
     await store.close();
-    throw fromSystem(error);
+    throw fromFileError(error, `work with ${(error as NodeJS.ErrnoException).path ?? options.data}`);
   }
 }
 
@@ -98,6 +101,9 @@ function assemble(options: EngineOptions, { store, clock, alarm }: Ports) {
   const runDirectory = makeRunDirectory(data, options.runDirectory);
   const packagesDirectory = join(data, 'packages');
   const guard = createPackageGuard({ packagesDirectory, clock });
+  const holders = createPackageHolders();
+  const work: PackageWork = { store, packagesDirectory, guard, holders, settings, log };
+  const lane = createPackageLane({ holders, sweep: () => sweepUnused(work) });
   const base = machineEnvironment();
   const kept = new KeptOutput({
     directory: join(data, 'artifacts'),
@@ -140,11 +146,12 @@ function assemble(options: EngineOptions, { store, clock, alarm }: Ports) {
     stopGraceMsMax: settings.stopLimitMs - stopReserveMs,
     takeOutput,
     onQuiet: options.onQuiet ?? null,
+    onRunEnd: options.drives ? lane.runEnded : null,
     tidy: () => removeRunDirectory(runDirectory, { isOwn: options.runDirectory === null }),
     begin: (launch) => beginAttempt(launch, { executor, handlers, packagesDirectory, guard, base, onEnd }),
     log,
   });
-  return { runtime, kept, runDirectory, work: { store, packagesDirectory, guard, settings, log } };
+  return { runtime, kept, runDirectory, work, lane };
 }
 
 /** The first segment and one of the two others hold all that is kept. */
@@ -188,22 +195,17 @@ function watchDefects(store: Store): Store {
   };
 }
 
-function createVerbs(runtime: Runtime, work: PackageWork): Verbs {
+type PackageParts = { readonly work: PackageWork; readonly lane: PackageLane };
+
+function createVerbs(runtime: Runtime, { work, lane }: PackageParts): Verbs {
   const { store } = work;
-  // One at a time: a sweep must not meet a copy whose installation is not committed yet.
-  let lastFileWork: Promise<unknown> = Promise.resolve();
-  const inTurn = <T>(work: () => Promise<T>): Promise<T> => {
-    const next = lastFileWork.then(work, work);
-    lastFileWork = next;
-    return next;
-  };
   return {
-    install: (request) => inTurn(() => installPackage(work, request)),
+    install: (request) => lane.inTurn(() => installPackage(work, request)),
     changeLifecycle: (request) =>
-      inTurn(async () => {
+      lane.inTurn(async () => {
         const outcome = await runtime.changeLifecycle(request);
         if (outcome.kind === 'changed' && request.to === 'uninstalled') {
-          await removeUnusedPackages(work);
+          await sweepUnused(work);
         }
         return outcome;
       }),
@@ -222,23 +224,4 @@ function createVerbs(runtime: Runtime, work: PackageWork): Verbs {
     clearSetAside: ({ runId }) => runtime.clearSetAside(runId),
     follow: ({ runId, after }) => runtime.follow(runId, after),
   };
-}
-
-/** An error of the file system in words: what cannot be made or read is no defect of this program. */
-function fromSystem(error: unknown): unknown {
-  const { code, path } = error as { readonly code?: unknown; readonly path?: unknown };
-  if (!(error instanceof Error) || error instanceof EdgeError || typeof code !== 'string' || !/^E[A-Z]+$/.test(code)) {
-    return error;
-  }
-  const isFull = code === 'ENOSPC' || code === 'EDQUOT';
-  return new EdgeError(isFull ? 'full' : 'unavailable', `cannot work with ${path ?? 'a file'}: ${error.message}`, {
-    cause: error,
-    hint: isFull ? 'free some space there' : 'look at that file or directory; `doctor` checks them',
-  });
-}
-
-function makeRunDirectory(data: string, asked: string | null): string {
-  const directory = runDirectoryOf(data, asked);
-  makeDirectories(directory);
-  return directory;
 }

@@ -4,6 +4,7 @@ import type { RunEvent } from '../core/events.ts';
 import { deriveMutationId } from '../core/ids.ts';
 import type { Plan } from '../core/plan.ts';
 import type { Run, RunAttempt, RunRows, StepRun } from '../core/records.ts';
+import type { RunSummary } from '../protocol/reads.ts';
 
 export type AttemptInspection = Pick<
   RunAttempt,
@@ -19,7 +20,11 @@ export type AttemptInspection = Pick<
   | 'durationMs'
   | 'errorCode'
   | 'errorSummary'
->;
+  | 'executorType'
+> & {
+  /** Counted from 1 within its step, as a command sees it; `number` is counted over the run. */
+  readonly attempt: number;
+};
 
 export type StepInspection = Pick<
   StepRun,
@@ -67,6 +72,7 @@ const attemptFields = [
   'durationMs',
   'errorCode',
   'errorSummary',
+  'executorType',
 ] as const satisfies readonly (keyof RunAttempt)[];
 
 export type RunInspection = {
@@ -90,6 +96,16 @@ function pick<T extends object, const K extends keyof T>(record: T, fields: read
 /** A run's own fields, as inspections and lists show them. */
 export function inspectRunRecord(run: Run): RunInspection['run'] {
   return pick(run, runFields);
+}
+
+/** A run as a list shows it; one whose record cannot be believed has only its id and what was found. */
+export type RunListEntry = (RunInspection['run'] | { readonly id: string; readonly status: null }) & {
+  readonly setAside: { readonly code: string; readonly summary: string; readonly atMs: number } | null;
+};
+
+export function inspectRunSummary({ run, runId, setAside }: RunSummary): RunListEntry {
+  const found = setAside === null ? null : { code: setAside.code, summary: setAside.summary, atMs: setAside.atMs };
+  return run === null ? { id: runId, status: null, setAside: found } : { ...inspectRunRecord(run), setAside: found };
 }
 
 /** `rows` must hold all steps and attempts of the run. */
@@ -131,7 +147,7 @@ function inspectStep(rows: RunRows, planStep: Plan['steps'][number]): StepInspec
     dueAtMs: step.due === null ? null : step.due.startMs + step.due.lengthMs,
     startedAtMs: step.startedAtMs,
     finishedAtMs: step.finishedAtMs,
-    attempts: attempts.map((attempt) => pick(attempt, attemptFields)),
+    attempts: attempts.map((attempt, index) => ({ attempt: index + 1, ...pick(attempt, attemptFields) })),
   };
 }
 

@@ -1,26 +1,132 @@
 // Where the run directory of a data directory is: what concerns processes and means nothing after a reboot.
-import { accessSync, constants, existsSync, readdirSync, rmdirSync, rmSync, statfsSync } from 'node:fs';
-import { userInfo } from 'node:os';
+import {
+  accessSync,
+  chmodSync,
+  constants,
+  existsSync,
+  lstatSync,
+  readdirSync,
+  rmdirSync,
+  rmSync,
+  statfsSync,
+  statSync,
+} from 'node:fs';
 import { join, resolve } from 'node:path';
 import { EdgeError } from '../core/errors.ts';
+import { fromFileError } from '../core/file-error.ts';
 import { sha256 } from '../core/hash.ts';
 import { limits } from '../core/limits.ts';
+import { makeDirectories } from '../store/make-directories.ts';
 
 // TMPFS_MAGIC and RAMFS_MAGIC of linux/magic.h.
 const memoryTypes: ReadonlySet<number> = new Set([0x01021994, 0x858458f6]);
+
+const othersMayWrite = 0o022;
+const stickyBit = 0o1000;
+
+function userId(): number {
+  return process.geteuid?.() ?? 0;
+}
 
 /**
  * Memory-backed where that is possible: process identity means nothing after a reboot, and none of it belongs on flash.
  * One directory a data directory; the same answer in every process of this user.
  */
 export function runDirectoryOf(data: string, asked: string | null): string {
+  return levelsOf(data, asked).at(-1)!;
+}
+
+/** The directories that must be this user's alone, outermost first; the last one is the run directory. */
+function levelsOf(data: string, asked: string | null): readonly string[] {
   if (asked !== null) {
-    return resolve(asked);
+    return [resolve(asked)];
   }
-  const places = ['/run', `/run/user/${userInfo().uid}`, '/var/run', '/dev/shm'].filter(isWritable);
+  const places = ['/run', `/run/user/${userId()}`, '/var/run', '/dev/shm'].filter(isUsable);
   const place = places.find(isInMemory) ?? places.find((name) => name === '/run');
-  const name = sha256(resolve(data)).slice(0, 16);
-  return place === undefined ? join(resolve(data), 'run') : join(place, 'qinglong-edge', name);
+  if (place === undefined) {
+    return [join(resolve(data), 'run')];
+  }
+  // Where others write too, a name for everybody would be whose who comes first.
+  const own = join(place, isShared(place) ? `qinglong-edge-${userId()}` : 'qinglong-edge');
+  return [own, join(own, sha256(resolve(data)).slice(0, 16))];
+}
+
+/** Whether this user may write there, and nobody else may rename what this user has there. */
+function isUsable(place: string): boolean {
+  return isWritable(place) && (!isShared(place) || (statSync(place).mode & stickyBit) !== 0);
+}
+
+function isShared(place: string): boolean {
+  return (statSync(place).mode & othersMayWrite) !== 0;
+}
+
+/**
+ * Makes the run directory where it is missing and returns it. Throws what `makePrivateDirectory` throws, of it or of
+ * the directory of this user around it.
+ */
+export function makeRunDirectory(data: string, asked: string | null): string {
+  const levels = levelsOf(data, asked);
+  levels.forEach(makePrivateDirectory);
+  return levels.at(-1)!;
+}
+
+/** Why the run directory could not be used as it is now; null where nothing is wrong, or it is not there yet. */
+export function findRunDirectoryTrouble(data: string, asked: string | null): EdgeError | null {
+  for (const level of levelsOf(data, asked)) {
+    const trouble = findTrouble(level);
+    if (trouble !== null) {
+      return trouble;
+    }
+  }
+  return null;
+}
+
+const otherPlace = 'name another run directory with --run-dir';
+
+/**
+ * Makes a directory (0700) where it is missing. Another user who could write there could stand in for the holder, so an
+ * existing one must be no link, this user's, and closed to all others; an empty one is closed here. Throws
+ * `unavailable`, `invalid` and `full`, each with what to do.
+ */
+export function makePrivateDirectory(directory: string): void {
+  try {
+    if (lstatSync(directory, { throwIfNoEntry: false }) === undefined) {
+      makeDirectories(directory);
+    }
+    const stats = lstatSync(directory);
+    const isOwn = stats.isDirectory() && stats.uid === userId();
+    if (isOwn && (stats.mode & 0o077) !== 0 && readdirSync(directory).length === 0) {
+      chmodSync(directory, 0o700);
+    }
+  } catch (error) {
+    throw fromFileError(error, `make the run directory ${directory}`, `${otherPlace}: it must be writable`);
+  }
+  const trouble = findTrouble(directory);
+  if (trouble !== null) {
+    throw trouble;
+  }
+}
+
+function findTrouble(directory: string): EdgeError | null {
+  const stats = lstatSync(directory, { throwIfNoEntry: false });
+  if (stats === undefined) {
+    return null;
+  }
+  if (!stats.isDirectory()) {
+    const what = stats.isSymbolicLink() ? 'a link' : 'not a directory';
+    return new EdgeError('unavailable', `the run directory ${directory} is ${what}`, {
+      hint: `move it away, or ${otherPlace}`,
+    });
+  }
+  if (stats.uid !== userId()) {
+    const message = `the run directory ${directory} belongs to user ${stats.uid}, not to user ${userId()}`;
+    return new EdgeError('unavailable', message, { hint: otherPlace });
+  }
+  return (stats.mode & 0o077) === 0
+    ? null
+    : new EdgeError('unavailable', `the run directory ${directory} is open to other users`, {
+        hint: `chmod 700 ${directory}, or ${otherPlace}`,
+      });
 }
 
 function isWritable(directory: string): boolean {

@@ -55,6 +55,8 @@ export type RuntimeOptions = {
   readonly takeOutput: (attemptId: string, end: AttemptEnd) => Promise<AttemptEnd>;
   /** Called once after work, when nothing has run for `quietAfterMs`. */
   readonly onQuiet: (() => void) | null;
+  /** Told of every run that ends here, behind its commit. Must not throw. */
+  readonly onRunEnd: ((runId: string) => void) | null;
   /** Called at the end, when nothing is looked after any more and the directory is still held. */
   readonly tidy: () => void;
   /** Longest grace that a stop of the whole runtime leaves a command. */
@@ -144,7 +146,7 @@ export class Runtime {
     }
     if (isShortage(end)) {
       this.#starts.holdBack(end.errorSummary);
-    } else {
+    } else if (end.kind === 'exited' || end.kind === 'lost') {
       this.#starts.noteRun();
     }
     this.attempts.ended(attemptId, this.#options.takeOutput(attemptId, end).then(factsOf));
@@ -159,6 +161,7 @@ export class Runtime {
       runEnded: (runId) => {
         this.#deadlines.forget(runId);
         this.#leftovers.runEnded(runId);
+        this.#options.onRunEnd?.(runId);
       },
     });
     this.#deadlines.lookAtClock();

@@ -22,6 +22,8 @@ export type InstallReport = {
   readonly version: string;
   readonly files: number;
   readonly bytes: number;
+  /** What was there at the top of the package, and is no part of it. */
+  readonly leftOut: readonly string[];
   /** Files of an installed copy that had been altered, and were put right. */
   readonly mended: readonly string[];
   readonly outcome: InstallOutcome;

@@ -86,7 +86,7 @@ t.test('doctor tells of a launcher whose shell is not there', async (t) => {
   writeFileSync(join(site.data, 'config.json'), JSON.stringify({ shell: [] }));
   const { code, out } = await call(t, site, 'doctor');
   t.equal(code, 4);
-  t.match(out, /launcher +bad +the settings cannot be read, .+shell must be the words of a shell/);
+  t.match(out, /settings +bad +.+config\.json: shell must be the words of a shell/);
 });
 
 t.test('doctor tells what Node.js makes of TZ, whatever stands there', async (t) => {

@@ -101,7 +101,7 @@ t.test('settings are listed with their state and the variables that ask for them
     '',
   ]);
   const { out } = await call(t, site, 'settings', 'list', 'demo', '--values');
-  t.match(out, /^API_TOKEN .* a\.TOKEN +-5\\x1b\[31m$/m, 'safe on a terminal');
+  t.match(out, /^API_TOKEN .* a\.TOKEN +"-5\\u001b\[31m"$/m, 'safe on a terminal');
   t.match(out, /^zone .* a\.ZONE +here$/m);
   t.match(await ask<Listed>(t, site, 'settings', 'list', 'demo', '--values'), {
     packageName: 'demo',

@@ -36,7 +36,7 @@ t.test('reading and changing a directory that is not there is told with what mak
   ]) {
     const { code, err } = await call(t, site, ...args);
     t.equal(code, 3, args.join(' '));
-    t.match(err, /^qinglong-edge: not-found: .*; .*`run` or `serve`/);
+    t.match(err, /^qinglong-edge: not-found: .*; .*`run DIR` and `serve` make one/);
   }
   t.notOk(existsSync(site.data), 'nothing made it');
 });

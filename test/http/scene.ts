@@ -73,6 +73,7 @@ export function createVerbs(overrides: Partial<Verbs> = {}): { readonly verbs: V
         version: '1.0.0',
         files: 2,
         bytes: 100,
+        leftOut: [],
         mended: [],
         outcome: { kind: 'existing', target: sampleTarget, lifecycleState: 'active', trust: { kind: 'unsigned' } },
       }),

@@ -57,7 +57,7 @@ t.test('a directory that cannot be made says which', async (t) => {
   const directory = makeDirectory(t);
   writeFileSync(path.join(directory, 'file'), '');
   const error = await rejection(serve(path.join(directory, 'file', 'run', 'sock')));
-  t.match(error, { code: 'unavailable', message: /ENOTDIR/, hint: /--run-dir/ });
+  t.match(error, { code: 'invalid', message: /ENOTDIR/, hint: /--run-dir/ });
 });
 
 t.test('the socket of a holder that was killed is replaced', async (t) => {

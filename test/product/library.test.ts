@@ -75,7 +75,18 @@ t.test('wrong arguments are refused with their names, and harm nothing', async (
   for (const [verb, args] of [
     ['cancel', [undefined]],
     ['cancel', [{}]],
+    ['start', []],
+    ['start', ['embedded/main']],
     ['start', [{}]],
+    ['retry', []],
+    ['changeSetting', []],
+    ['settings', []],
+    ['runs', [null]],
+    ['runs', [{ limit: 0 }]],
+    ['runs', [{ status: 'lost' }]],
+    ['runs', [{ packageName: 7 }]],
+    ['events', []],
+    ['close', ['later']],
     ['start', [{ packageName: {}, workflowId: 'main' }]],
     ['start', [{ packageName: 'embedded', workflowId: 'main', idempotencyKey: '' }]],
     ['run', [undefined]],
@@ -83,10 +94,23 @@ t.test('wrong arguments are refused with their names, and harm nothing', async (
     ['advance', [Number.NaN]],
     ['install', [7]],
   ] as const) {
-    await t.rejects(call(verb, args), { code: 'invalid' }, `${verb} ${JSON.stringify(args)}`);
+    await t.rejects(call(verb, args), { code: 'invalid', hint: /^(call|correct)/ }, `${verb} ${JSON.stringify(args)}`);
   }
   await t.rejects(typesOf(runtime, undefined as unknown as string), { code: 'invalid' });
   t.equal((await typesOf(runtime, await start(runtime))).at(-1), 'workflow.succeeded', 'it still works');
+});
+
+t.test('runs and settings of a package can be read', async (t) => {
+  const runtime = await open(t);
+  t.same(await runtime.runs(), []);
+  const runId = await start(runtime);
+  await typesOf(runtime, runId);
+  t.match(await runtime.runs({ status: 'succeeded' }), [{ id: runId, packageName: 'embedded', setAside: null }]);
+  t.same(await runtime.runs({ beforeRunId: runId }), []);
+  t.same(await runtime.settings('embedded'), []);
+  await runtime.changeSetting({ packageName: 'embedded', name: 'spare', value: 'x' });
+  t.match(await runtime.settings('embedded'), [{ name: 'spare', state: 'unused', value: 'x' }]);
+  await t.rejects(runtime.settings('none'), { code: 'not-found' });
 });
 
 t.test('a run that has ended is retried, and both tell of each other', async (t) => {

@@ -213,7 +213,7 @@ testOnCopies(
     },
 
     async 'directories of attempts that nobody knows are removed, unless something may live'(t, scene) {
-      mkdirSync(scene.directoryOf('at-empty'), { recursive: true });
+      mkdirSync(scene.directoryOf('at-empty'), { recursive: true, mode: 0o700 });
       writeLeft(scene, { runId: 'run-unknown', stepRunId: '', attemptId: 'at-gone' }, { identity: nobody });
       const place = { runId: 'run-unknown', stepRunId: '', attemptId: 'at-odd' };
       writeLeft(scene, place, { taken: 'by the command' });

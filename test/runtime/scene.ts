@@ -277,7 +277,7 @@ export const nobody = { pid: 2 ** 22 + 1, startTicks: 1 };
 
 export function writeLeft(scene: Scene, { runId, attemptId }: AttemptPlace, left: Left): void {
   const directory = scene.directoryOf(attemptId);
-  mkdirSync(directory, { recursive: true });
+  mkdirSync(directory, { recursive: true, mode: 0o700 });
   writeFileSync(join(directory, 'command'), `set -- 'env' '-i' 'QL_RUN_ID=${runId}' '/bin/true'\n`);
   if (left.identity !== undefined) {
     const { pid, startTicks, bootId: boot = bootId } = left.identity;

@@ -153,6 +153,7 @@ function assemble(scene: Scene, { clock, alarm, store, lines, concurrencyMax = 4
     begin: (launch) => (options.begin ?? callHandler)(launch, runtime),
     takeOutput: async (_attemptId, end) => end,
     onQuiet: null,
+    onRunEnd: null,
     tidy: () => {},
     stopGraceMsMax: 4_000,
     log: (line) => lines.push(line),

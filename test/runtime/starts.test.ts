@@ -309,6 +309,7 @@ testOn('a full disk at a start undoes the start alone: what the turn was for is 
   engine.calls[1]!.end();
   await engine.settled();
   t.equal(await statusOf(engine, runId), 'succeeded');
+  t.match(engine.lines, [/^nothing is started for now.*full: cannot carry out/, /^commands are started again/]);
 });
 
 testOn('a run directory that is no directory any more is not the end of anything', async (t, scene) => {

@@ -30,6 +30,7 @@ const manifest = {
     stubborn: { run: ['./stubborn.sh'], grace: '10m' },
     again: { run: ['./waits.sh'], grace: '10m', retry: { limit: 1, backoff: '10ms', on: ['lost'] } },
     quick: { run: ['./quick.sh'], grace: '10m', timeout: '80ms' },
+    thrice: { run: ['./failing.sh'], retry: { limit: 2, backoff: '10ms', max: '10ms', on: ['failed', 'lost'] } },
     failing: { run: ['./failing.sh'], retry: { limit: 20, backoff: '10ms', max: '10ms' } },
   },
   workflows: {
@@ -38,6 +39,7 @@ const manifest = {
     again: { steps: { one: { task: 'again' } } },
     race: { timeout: '150ms', steps: { a: { task: 'quick' }, b: { task: 'quick', needs: ['a'] } } },
     failing: { steps: { a: { task: 'failing' } } },
+    thrice: { steps: { a: { task: 'thrice' } } },
   },
 };
 const scripts = {
@@ -188,10 +190,10 @@ testOnCopies(
     async 'a cancel against retries with a short back-off'(t, scene) {
       const engine = await scene.open();
       const runIds: string[] = [];
-      for (let count = 0; count < 20; count += 1) {
+      for (let count = 0; count < 12; count += 1) {
         const runId = await startRun(engine, 'failing');
         runIds.push(runId);
-        await moment(400);
+        await moment(300);
         await engine.verbs.cancel({ runId, requestedBy: 'test' });
       }
       await assertFinal(t, scene, engine, runIds);
@@ -201,9 +203,28 @@ testOnCopies(
       await engine.close('stop');
     },
 
+    async 'a limit of two retries is three commands at most, however often the runtime goes and comes'(t, scene) {
+      const runIds: string[] = [];
+      for (let count = 0; count < 8; count += 1) {
+        const engine = await scene.open();
+        runIds.push(await startRun(engine, 'thrice'));
+        await moment(80);
+        await engine.close(count % 2 === 0 ? 'stop' : 'detach');
+      }
+      const engine = await scene.open();
+      await assertFinal(t, scene, engine, runIds);
+      for (const runId of runIds) {
+        const commands = linesOf(scene).filter((line) => line.startsWith(runId)).length;
+        const attempts = await attemptsOf(engine.store, runId);
+        const used = attempts.filter(({ errorCode }) => errorCode !== 'start_withdrawn').length;
+        t.ok(commands <= 3 && used === 3, `${commands} commands, ${used} attempts that may have run one`);
+      }
+      await engine.close('stop');
+    },
+
     async 'a stop of the runtime at any moment: what is recorded is what happened'(t, scene) {
       const runIds: string[] = [];
-      for (let count = 0; count < 12; count += 1) {
+      for (let count = 0; count < 8; count += 1) {
         const engine = await scene.open();
         runIds.push(await startRun(engine, 'race'), await startRun(engine, 'failing'));
         await moment(300);

@@ -4,9 +4,9 @@
 import { chmodSync, lstatSync, readdirSync, readFileSync, realpathSync, type Stats } from 'node:fs';
 import path from 'node:path';
 import { assert, EdgeError, type Mistake } from '../../core/errors.ts';
+import { fileErrorCode, fromFileError } from '../../core/file-error.ts';
 import { makeDirectories } from '../make-directories.ts';
 import { syncDirectory, writeDurably } from './durable-file.ts';
-import { fileErrorCode, fromFileError } from './file-error.ts';
 import { type AskedSettings, isDurability, isProfile, type StorageSettings } from './profile.ts';
 
 export type DataPaths = {
@@ -74,7 +74,7 @@ export function findDataDirectory(data: string): DataPaths {
     }
   }
   throw new EdgeError('not-found', `there is no data directory at ${data}`, {
-    hint: 'name another one with --data, or make it with `run` or `serve`',
+    hint: 'name another one with --data; `package install DIR`, `run DIR` and `serve` make one',
   });
 }
 
@@ -130,7 +130,15 @@ export function readConfigFile(
   data: string,
 ): { readonly path: string; readonly values: Readonly<Record<string, unknown>> } | null {
   const paths = dataPaths(data);
-  return statOf(paths.config) === null ? null : { path: paths.config, values: readConfig(paths) };
+  return isThere(paths.config) ? { path: paths.config, values: readConfig(paths) } : null;
+}
+
+function isThere(file: string): boolean {
+  try {
+    return statOf(file) !== null;
+  } catch (error) {
+    throw fromFileError(error, `look at ${file}`);
+  }
 }
 
 function readConfig(paths: DataPaths): Readonly<Record<string, unknown>> {

@@ -2,7 +2,7 @@
 // part. Must never be given the database, lock.db or their sidecars: closing those through `fs` drops SQLite's locks.
 import { closeSync, fchmodSync, fsyncSync, openSync, renameSync, rmSync, writeSync } from 'node:fs';
 import path from 'node:path';
-import { fromFileError } from './file-error.ts';
+import { fromFileError } from '../../core/file-error.ts';
 
 export type FileText = { readonly path: string; readonly text: string };
 

@@ -6,10 +6,10 @@
 import { rmSync } from 'node:fs';
 import type { DatabaseSync } from 'node:sqlite';
 import { EdgeError } from '../../core/errors.ts';
+import { fileErrorCode, fromFileError } from '../../core/file-error.ts';
 import type { Clock } from '../../core/ports.ts';
 import { type DataPaths, isStillFile, readJson, statOf } from './data-directory.ts';
 import { writeAtomically } from './durable-file.ts';
-import { fileErrorCode, fromFileError } from './file-error.ts';
 import { isLockFileHeld, openLockFile } from './open.ts';
 import { sqliteCode, sqliteCodes, toEdgeError } from './statement.ts';
 

@@ -5,10 +5,10 @@ import path from 'node:path';
 import { DatabaseSync, type DatabaseSyncOptions } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
 import { assert, EdgeError } from '../../core/errors.ts';
+import { fileErrorCode, fromFileError } from '../../core/file-error.ts';
 import { limits } from '../../core/limits.ts';
 import { statOf } from './data-directory.ts';
 import { syncDirectory } from './durable-file.ts';
-import { fileErrorCode, fromFileError } from './file-error.ts';
 import {
   durabilities,
   layoutPragmas,

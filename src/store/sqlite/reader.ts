@@ -8,13 +8,16 @@ import { type DataPaths, databaseState, findDataDirectory, readSettings, statOf 
 import { type DriverParts, type ReadOne, rollbackQuietly } from './driver.ts';
 import { type Holder, readHolder } from './holder-lock.ts';
 import { checkIntegrity, type IntegrityReport } from './integrity.ts';
-import { openReadOnly, openWriter } from './open.ts';
+import { openReadOnly, openWriter, readPragma } from './open.ts';
 import { type StorageSettings, settleSettings } from './profile.ts';
 import { catalogDifferences, checkHistory, engineName, type Schema } from './readiness.ts';
 import { sqliteCode, sqliteCodes, statement, toEdgeError } from './statement.ts';
 
 export type Reader = {
+  /** Where config.json cannot be believed, profile and durability are a guess by the file alone. */
   readonly info: StoreInfo;
+  /** What is wrong with config.json: who only reads can do without it. Null where nothing is. */
+  readonly configError: EdgeError | null;
   /** Who says that it holds the directory and lives; null otherwise. */
   readonly holder: Holder | null;
   /** One consistent look. Waits up to 5 s for a commit of another process, then throws `busy`. */
@@ -39,18 +42,20 @@ export function openReaderWith(
   const paths = findDataDirectory(data);
   if (databaseState(paths) === 'fresh') {
     throw new EdgeError('not-found', `the data directory ${paths.data} has no database yet`, {
-      hint: 'make it with `run` or `serve`',
+      hint: '`package install DIR`, `run DIR` and `serve` make it',
     });
   }
-  const settings = settleSettings({ profile: null, durability: null }, readSettings(paths));
-  const db = openRecovered(paths, settings);
+  const config = readConfigLeniently(paths);
+  const db = openRecovered(paths, config.settings);
   try {
     checkHistory(db, schema.migrations);
+    const settings = config.error === null ? config.settings : guessSettings(db);
     const reads = parts.createReads(db);
     const holder = readHolder(paths);
     const schemaProblems = () => catalogDifferences(db, schema);
     return {
       info: { ...settings, engine: engineName(db), capability: schema.capability },
+      configError: config.error,
       holder,
       read: (request) => readOnce(db, { reading: () => reads(request), schemaProblems }),
       readTogether: (work) => readOnce(db, { reading: () => work(reads), schemaProblems }),
@@ -65,6 +70,24 @@ export function openReaderWith(
     db.close();
     throw toEdgeError(error, `read ${paths.database}`);
   }
+}
+
+function readConfigLeniently(paths: DataPaths): { settings: StorageSettings; error: EdgeError | null } {
+  const asked = { profile: null, durability: null };
+  try {
+    return { settings: settleSettings(asked, readSettings(paths)), error: null };
+  } catch (error) {
+    if (isEdgeError(error) && error.code === 'invalid') {
+      return { settings: settleSettings(asked, asked), error };
+    }
+    throw error;
+  }
+}
+
+/** A write-ahead log is the standalone profile's alone. */
+function guessSettings(db: DatabaseSync): StorageSettings {
+  const profile = readPragma(db, 'PRAGMA journal_mode') === 'wal' ? 'standalone' : 'edge';
+  return settleSettings({ profile, durability: null }, { profile: null, durability: null });
 }
 
 // A holder that died inside a commit leaves a hot journal, which only a connection that writes can roll back. SQLite's

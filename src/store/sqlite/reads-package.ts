@@ -54,25 +54,32 @@ const condemnationSql = `SELECT
       CROSS JOIN Publishers AS p ON p.keyId = i.publisherKeyId
       WHERE i.installationId = +:installationId AND p.revokedAtMs IS NOT NULL
     ) AS isPublisherRevoked`;
-const isLockQuarantinedSql = `SELECT 1 AS isQuarantined FROM PackageQuarantines
-  WHERE projectId = :projectId AND packageName = :packageName AND lockDigest = :lockDigest
-  UNION ALL
-  SELECT 1 FROM PackageInstallations AS i
-  CROSS JOIN Publishers AS p ON p.keyId = i.publisherKeyId
-  WHERE i.projectId = :projectId AND i.packageName = :packageName AND i.lockDigest = :lockDigest
-    AND p.revokedAtMs IS NOT NULL
-  LIMIT 1`;
+const lockCondemnationSql = `SELECT
+    EXISTS (
+      SELECT 1 FROM PackageQuarantines
+      WHERE projectId = :projectId AND packageName = :packageName AND lockDigest = :lockDigest
+    ) AS isQuarantined,
+    r.keyId, r.revokeReason
+  FROM (SELECT 1)
+  LEFT JOIN (
+    SELECT p.keyId, p.revokeReason FROM PackageInstallations AS i
+    CROSS JOIN Publishers AS p ON p.keyId = i.publisherKeyId
+    WHERE i.projectId = :projectId AND i.packageName = :packageName AND i.lockDigest = :lockDigest
+      AND p.revokedAtMs IS NOT NULL
+    ORDER BY i.generation LIMIT 1
+  ) AS r ON true`;
 
 type PackagePlace = Reads['package']['args'];
 type LockPlace = { projectId: string; packageName: string; lockDigest: Uint8Array };
 type InstallationPlace = LockPlace & { installationId: string };
 type ById = { installationId: string };
+type LockCondemnationRow = { isQuarantined: number; keyId: string | null; revokeReason: string | null };
 type CondemnationRow = { isQuarantined: number; isPublisherRevoked: number };
 type Condemnation = Pick<PackageHead, 'isQuarantined' | 'isPublisherRevoked'>;
 
 export type PackageReads = Pick<
   Reads,
-  'package' | 'packages' | 'packageOfRun' | 'settings' | 'startFacts' | 'isLockQuarantined' | 'installations'
+  'package' | 'packages' | 'packageOfRun' | 'settings' | 'startFacts' | 'lockCondemnation' | 'installations'
 >;
 type PackageReader = {
   readonly [N in keyof PackageReads]: (args: PackageReads[N]['args']) => PackageReads[N]['rows'];
@@ -85,7 +92,7 @@ export function createPackageReads(db: DatabaseSync): PackageReader {
   const selectPlace = statement<{ runId: string }, PackagePlace>(db, selectPlaceSql);
   const selectNames = statement<{ projectId: string }, { packageName: string }>(db, selectNamesSql);
   const selectInstallations = statement<{ projectId: string }, InstallationRow>(db, selectInstallationsSql);
-  const isLockHit = statement<LockPlace, { isQuarantined: number }>(db, isLockQuarantinedSql);
+  const selectLock = statement<LockPlace, LockCondemnationRow>(db, lockCondemnationSql);
   const selectCondemnation = statement<InstallationPlace, CondemnationRow>(db, condemnationSql);
   const findRevision = createRevisionSource(db);
   const settingReads = createSettingReads(db);
@@ -108,8 +115,12 @@ export function createPackageReads(db: DatabaseSync): PackageReader {
       const { projectId, packageName } = target;
       return { head: findHead({ projectId, packageName }), ...condemnationOf(target) };
     },
-    isLockQuarantined: ({ projectId, packageName, lockDigest }) =>
-      isLockHit.get({ projectId, packageName, lockDigest: toBytes(lockDigest) }) !== null,
+    lockCondemnation({ projectId, packageName, lockDigest }) {
+      const row = selectLock.get({ projectId, packageName, lockDigest: toBytes(lockDigest) });
+      const { keyId = null, revokeReason = null } = row ?? {};
+      const revokedKey = keyId === null ? null : { keyId, reason: revokeReason ?? '' };
+      return { isQuarantined: row?.isQuarantined === 1, revokedKey };
+    },
     installations: ({ projectId }) => selectInstallations.all({ projectId }).map(decodeInstallation),
     completeStep(found) {
       const { run, plan, number, rows, step, attempts, lastAttemptNumber } = found;

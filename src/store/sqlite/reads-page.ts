@@ -90,7 +90,8 @@ const condemnedSql = `SELECT i.runId, r.createdAtMs AS admittedAtMs, r.planDiges
   ORDER BY r.createdAtMs, r.planDigest LIMIT :limit`;
 
 const setAsideSql = 'SELECT runId, code, summary, atMs FROM SetAside WHERE runId = :runId';
-const allSetAsideSql = 'SELECT runId, code, summary, atMs FROM SetAside ORDER BY runId LIMIT :limit';
+const allSetAsideSql = `SELECT runId, code, summary, atMs FROM SetAside
+  WHERE runId > :after ORDER BY runId LIMIT :limit`;
 
 type PageArguments = { readonly limit: number; readonly after: RunCursor | null };
 type PageValues = { limit: number; admittedAtMs: number; planDigest: Uint8Array };
@@ -110,7 +111,7 @@ export function createPageReads(db: DatabaseSync): PageReader {
   const ready = statement<PageValues & { except: string }, ReadyRow>(db, readySql);
   const condemned = statement<PageValues, PageRow>(db, condemnedSql);
   const setAside = statement<{ runId: string }, SetAside>(db, setAsideSql);
-  const allSetAside = statement<{ limit: number }, SetAside>(db, allSetAsideSql);
+  const allSetAside = statement<{ limit: number; after: string }, SetAside>(db, allSetAsideSql);
   return {
     candidates: (page) => readPage(candidates, page),
     runningRuns: (page) => readPage(running, page),
@@ -121,7 +122,7 @@ export function createPageReads(db: DatabaseSync): PageReader {
     },
     condemnedRuns: (page) => readPage(condemned, page),
     setAside: ({ runId }) => setAside.get({ runId }),
-    allSetAside: ({ limit }) => allSetAside.all({ limit }),
+    allSetAside: ({ limit, after = '' }) => allSetAside.all({ limit, after }),
   };
 }
 

@@ -40,7 +40,8 @@ const selectStepsSql = `SELECT number, status, version, updatedAtMs, readyAtMs, 
 const selectLiveAttemptsSql = `SELECT s.number AS ownerNumber, a.attemptKey, a.previousKey, a.runKey, a.number,
     a.stepNumber, a.stepRunVersion, a.status, a.executorType, a.executionDigest, a.claimedAtMs, a.startedAtMs,
     a.finishedAtMs, a.bootId, a.deadlineStartMs, a.deadlineStartUptimeMs, a.deadlineBootId, a.deadlineLengthMs,
-    a.stopReason, a.exitCode, a.signal, a.outputBytes, a.outputTruncated, a.durationMs, a.errorCode, a.errorSummary, a.digest
+    a.stopReason, a.exitCode, a.signal, a.outputBytes, a.outputTruncated, a.durationMs, a.errorCode, a.errorSummary,
+    a.digest
   FROM RunRecords AS s
   LEFT JOIN RunAttempts AS a ON a.attemptKey = s.lastAttemptKey
   WHERE s.recordKey BETWEEN +:first AND +:last AND s.lastAttemptKey IS NOT NULL

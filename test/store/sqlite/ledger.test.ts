@@ -209,8 +209,9 @@ t.test('quarantine and revocation are facts of exactly one installation; a lock 
   t.match(reads.startFacts(first), { isQuarantined: true, isPublisherRevoked: false });
   t.match(reads.startFacts(second), { isQuarantined: false, head: { installation: upgraded, isQuarantined: false } });
   t.match(reads.startFacts({ ...first, lockDigest: 'a'.repeat(64) }), { isQuarantined: false });
-  t.ok(reads.isLockQuarantined({ projectId, packageName, lockDigest }));
-  t.notOk(reads.isLockQuarantined({ projectId, packageName: 'other', lockDigest }));
+  const free = { isQuarantined: false, revokedKey: null };
+  t.strictSame(reads.lockCondemnation({ projectId, packageName, lockDigest }), { ...free, isQuarantined: true });
+  t.strictSame(reads.lockCondemnation({ projectId, packageName: 'other', lockDigest }), free);
   const stepRunId = [...reads.run({ runId: 'run-1' })!.steps.keys()][0]!;
   t.equal(reads.step({ runId: 'run-1', stepRunId })?.isQuarantined, true, 'a step of its run knows');
   collides(t, () => ledger({ write: 'quarantine', quarantine: { ...first, reason: 'again', atMs: 1 } }), 'it');
@@ -247,11 +248,15 @@ t.test('the bytes that a revoked key signed are refused under that package alone
   const { ledger, reads, target } = sample;
   const { projectId, packageName, lockDigest } = target;
   upgrade(sample);
-  t.notOk(reads.isLockQuarantined({ projectId, packageName, lockDigest }));
+  const free = { isQuarantined: false, revokedKey: null };
+  t.strictSame(reads.lockCondemnation({ projectId, packageName, lockDigest }), free);
   ledger({ write: 'revocation', keyId: 'key-a', reason: 'leaked', atMs: 2 });
-  t.ok(reads.isLockQuarantined({ projectId, packageName, lockDigest }));
-  t.notOk(reads.isLockQuarantined({ projectId, packageName, lockDigest: 'a'.repeat(64) }));
-  t.notOk(reads.isLockQuarantined({ projectId, packageName: 'other', lockDigest }));
+  t.strictSame(reads.lockCondemnation({ projectId, packageName, lockDigest }), {
+    isQuarantined: false,
+    revokedKey: { keyId: 'key-a', reason: 'leaked' },
+  });
+  t.strictSame(reads.lockCondemnation({ projectId, packageName, lockDigest: 'a'.repeat(64) }), free);
+  t.strictSame(reads.lockCondemnation({ projectId, packageName: 'other', lockDigest }), free);
 });
 
 t.test('the files of a package are read back by their lock digest, and an altered list is damage', async (t) => {
@@ -285,6 +290,8 @@ t.test('a run is set aside with its reason, the latest one, until it is taken ba
   t.same(reads.setAside({ runId: 'run-1' }), second);
   ledger({ write: 'set-aside', setAside: { ...first, runId: 'run-0' } });
   t.same(reads.allSetAside({ limit: 1 }), [{ ...first, runId: 'run-0' }]);
+  t.same(reads.allSetAside({ limit: 1, after: 'run-0' }), [second]);
+  t.same(reads.allSetAside({ limit: 1, after: 'run-1' }), []);
   ledger({ write: 'clear-set-aside', runId: 'run-1' });
   t.equal(reads.setAside({ runId: 'run-1' }), null);
 });

@@ -1,5 +1,5 @@
 // What the file system answers, as the one operating error. Owns no access to files.
-import { EdgeError, type ErrorCode } from '../../core/errors.ts';
+import { EdgeError, type ErrorCode } from './errors.ts';
 
 type Meaning = { readonly code: ErrorCode; readonly hint: string };
 
@@ -8,6 +8,10 @@ const noRight: Meaning = {
   code: 'unavailable',
   hint: 'give this user the right to write there, or use another directory',
 };
+const noDescriptor: Meaning = {
+  code: 'unavailable',
+  hint: 'let this user open more files (ulimit -n), then try again',
+};
 
 const meanings: Readonly<Record<string, Meaning>> = {
   ENOSPC: noSpace,
@@ -15,8 +19,11 @@ const meanings: Readonly<Record<string, Meaning>> = {
   EACCES: noRight,
   EPERM: noRight,
   EROFS: { code: 'unavailable', hint: 'mount that file system for writing, or use another directory' },
-  ENOTDIR: { code: 'invalid', hint: 'name a directory' },
+  ENOTDIR: { code: 'invalid', hint: 'name another path: a part of this one is a file, not a directory' },
   ENAMETOOLONG: { code: 'invalid', hint: 'use a shorter path' },
+  ELOOP: { code: 'invalid', hint: 'name a path without links that lead in a circle' },
+  EMFILE: noDescriptor,
+  ENFILE: noDescriptor,
 };
 
 /** The code that the file system gave, such as `ENOENT`; null for any other error. */
@@ -24,8 +31,11 @@ export function fileErrorCode(error: unknown): string | null {
   return error instanceof Error && 'code' in error && 'syscall' in error ? String(error.code) : null;
 }
 
-/** An error of the file system as an EdgeError; any other comes back as it is. `doing` completes "cannot …". */
-export function fromFileError(error: unknown, doing: string): unknown {
+/**
+ * An error of the file system as an EdgeError; any other comes back as it is. `doing` completes "cannot …"; `hint` is
+ * for a place that has another remedy than most.
+ */
+export function fromFileError(error: unknown, doing: string, hint: string | null = null): unknown {
   const code = fileErrorCode(error);
   if (code === null) {
     return error;
@@ -34,5 +44,7 @@ export function fromFileError(error: unknown, doing: string): unknown {
     code: 'unavailable',
     hint: 'check the storage (kernel log, `doctor`), then try again',
   };
-  return new EdgeError(meaning.code, `cannot ${doing}: ${code}`, { cause: error, hint: meaning.hint });
+  // What lacks space is helped by space alone, wherever it is.
+  const told = meaning.code === 'full' ? meaning.hint : (hint ?? meaning.hint);
+  return new EdgeError(meaning.code, `cannot ${doing}: ${code}`, { cause: error, hint: told });
 }

@@ -1,0 +1,106 @@
+import {
+  chmodSync,
+  chownSync,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { join } from 'node:path';
+import t from 'tap';
+import {
+  findRunDirectoryTrouble,
+  makePrivateDirectory,
+  makeRunDirectory,
+  runDirectoryOf,
+} from '../../src/runtime/run-directory.ts';
+
+const nobody = 65_534;
+const needsRoot = { skip: process.geteuid?.() !== 0 && 'needs root' };
+
+function as<T>(uid: number, work: () => T): T {
+  process.seteuid?.(uid);
+  try {
+    return work();
+  } finally {
+    process.seteuid?.(0);
+  }
+}
+
+t.test('a run directory is made for this user alone', (t) => {
+  const directory = join(t.testdir(), 'a', 'run');
+  t.equal(findRunDirectoryTrouble('/data', directory), null, 'what is not there yet is no trouble');
+  t.equal(makeRunDirectory('/data', directory), directory);
+  t.equal(statSync(directory).mode & 0o777, 0o700);
+  t.equal(makeRunDirectory('/data', directory), directory, 'and is taken as it is from then on');
+  t.end();
+});
+
+t.test('what is a link, a file or open to others is refused, and left as it is', (t) => {
+  const root = t.testdir({ file: '', open: { inside: '' }, real: {} });
+  chmodSync(join(root, 'open'), 0o750);
+  chmodSync(join(root, 'real'), 0o700);
+  symlinkSync(join(root, 'real'), join(root, 'link'));
+  symlinkSync(join(root, 'none'), join(root, 'dangling'));
+  const refused: readonly (readonly [string, RegExp])[] = [
+    ['file', /is not a directory$/],
+    ['open', /is open to other users$/],
+    ['link', /is a link$/],
+    ['dangling', /is a link$/],
+  ];
+  for (const [name, message] of refused) {
+    const directory = join(root, name);
+    const expected = { code: 'unavailable', message, hint: /--run-dir/ };
+    t.match(findRunDirectoryTrouble('/data', directory), expected, name);
+    t.throws(() => makePrivateDirectory(directory), expected, name);
+  }
+  t.equal(statSync(join(root, 'open')).mode & 0o777, 0o750);
+  t.notOk(existsSync(join(root, 'none')));
+  t.end();
+});
+
+t.test('what belongs to somebody else is refused, also where it is closed and root asks', needsRoot, (t) => {
+  const directory = join(t.testdir(), 'run');
+  mkdirSync(directory, { mode: 0o700 });
+  chownSync(directory, nobody, nobody);
+  const expected = { code: 'unavailable', message: /belongs to user 65534, not to user 0$/, hint: /--run-dir/ };
+  t.match(findRunDirectoryTrouble('/data', directory), expected);
+  t.throws(() => makePrivateDirectory(directory), expected);
+  t.end();
+});
+
+t.test('where everybody may write, each user has a directory of its own', needsRoot, (t) => {
+  const shared = '/dev/shm';
+  const place = as(nobody, () => runDirectoryOf('/data', null));
+  const mine = runDirectoryOf('/data', null);
+  t.not(place, mine);
+  t.match(place, new RegExp(`^(${shared}/qinglong-edge-${nobody}|/run/user/${nobody}/qinglong-edge|/data/run)`));
+  t.match(mine, /^(\/run\/qinglong-edge|\/dev\/shm\/qinglong-edge-0|\/run\/user\/0\/qinglong-edge|\/data\/run)/);
+  t.end();
+});
+
+t.test('a directory that somebody else made first under the name of a user is refused', needsRoot, (t) => {
+  const directory = as(nobody, () => runDirectoryOf('/data-of-a-test', null));
+  const own = join(directory, '..');
+  if (!own.startsWith('/dev/shm/') || lstatSync(own, { throwIfNoEntry: false }) !== undefined) {
+    t.pass('this machine has another place for it');
+    t.end();
+    return;
+  }
+  // Root stands for the stranger here.
+  mkdirSync(own, { mode: 0o777 });
+  chmodSync(own, 0o777);
+  t.teardown(() => rmSync(own, { recursive: true, force: true }));
+  writeFileSync(join(own, 'file'), '');
+  const expected = { code: 'unavailable', message: /belongs to user 0, not to user 65534$/ };
+  t.throws(() => as(nobody, () => makeRunDirectory('/data-of-a-test', null)), expected);
+  t.match(
+    as(nobody, () => findRunDirectoryTrouble('/data-of-a-test', null)),
+    expected,
+  );
+  t.notOk(existsSync(directory));
+  t.end();
+});
