@@ -65,7 +65,7 @@ export function openTestGround(root: string): TestGround {
       rmSync(folder, { recursive: true, force: true });
       rmSync(fixtures, { recursive: true, force: true });
       removeIfEmpty(path.dirname(fixtures));
-      const strays = shared === null ? [] : findStrays(shared).map((file) => `the file ${file}`);
+      const strays = shared === null ? [] : (await settleStrays(shared)).map((file) => `the file ${file}`);
       return [...processes, ...files, ...strays];
     },
   };
@@ -140,6 +140,17 @@ function listSharedPlaces(): ReadonlySet<string> {
   };
   const first = places.flatMap(below);
   return new Set([...first, ...first.flatMap(below)]);
+}
+
+/** What others make there goes again while we wait; what a test has left stays. */
+async function settleStrays(before: ReadonlySet<string>): Promise<readonly string[]> {
+  let strays = findStrays(before);
+  for (let waitedMs = 0; waitedMs < settleMsMax && strays.length > 0; waitedMs += lookEveryMs) {
+    await sleep(lookEveryMs);
+    const now = new Set(findStrays(before));
+    strays = strays.filter((file) => now.has(file));
+  }
+  return strays;
 }
 
 /**

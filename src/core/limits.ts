@@ -128,14 +128,22 @@ export const limits = {
   keptCostBytesMin: 4 * KIB,
   keptFilesMax: 4096,
 
+  // At a stop of the runtime, what KILL, the last output and the record of the end may take after the grace: of the
+  // second that the service manager's limit leaves, a fifth is for closing the database.
+  stopEndMsMax: 800,
+
   // KILL spares the launcher at first, so that it records the command's true end; this much later it spares nobody.
   killEscalationMs: 500,
   // How often a session without its launcher is looked at: nothing else would tell that it is over.
   sessionLookMsMin: 50,
-  // Passes over /proc, some ms each, before nobody is left of a session while processes are started all the time.
-  sessionPassesMax: 3,
-  // Looks at the process that was started last, about 30 µs each: one that forks and ends lives for 60 µs or more.
+  // Passes over /proc, some ms each, to find what a launcher that is being ended was just forking.
+  endPassesMax: 3,
+  // Looks at the processes that were started last, about 30 µs each: one that forks and ends lives for 60 µs or more.
   newestTriesMax: 50,
+  // Beyond so many, a pass over all of /proc is not dearer.
+  newPidsMax: 500,
+  // Looks in a row that meet nobody of a session, and are not certain, before nobody is left of it.
+  doubtfulLooksMax: 3,
   orphanLookMsMin: 1_000,
   orphanLookMsMax: 30_000,
   // A shortage of processes or descriptors that is there for a moment: three tries more, after 100, 200 and 400 ms;

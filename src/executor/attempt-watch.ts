@@ -316,7 +316,7 @@ export class AttemptWatch {
     const isEmpty = view.others.length === 0;
     this.#emptyLooksCount = isEmpty ? this.#emptyLooksCount + 1 : 0;
     this.#hasLeft ||= !isEmpty && this.#goneAtMs !== null;
-    const isDoubtful = this.#hasLeft && isEmpty && !view.isCertain && this.#emptyLooksCount < limits.sessionPassesMax;
+    const isDoubtful = this.#hasLeft && isEmpty && !view.isCertain && this.#emptyLooksCount < limits.doubtfulLooksMax;
     this.#seen = new Set(view.others.map(processKey));
     const decision = decideLook({
       launcher: this.#goneAtMs === null ? 'alive' : 'gone',

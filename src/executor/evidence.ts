@@ -82,7 +82,7 @@ export function withdrawStart(directory: string): 'withdrawn' | 'taken' | 'absen
  * Looks again for what they were just forking. Throws where /proc cannot be read now.
  */
 export function endLauncher(directory: string): void {
-  for (let passes = 0; passes < limits.sessionPassesMax; passes += 1) {
+  for (let passes = 0; passes < limits.endPassesMax; passes += 1) {
     const rows = listByVariable(markOf(directory));
     if (rows.length === 0) {
       return;

@@ -65,7 +65,8 @@ export function decideLook(input: LookInput): LookDecision {
     return { ...later, signal: isKill ? 'kill-others' : null };
   }
   if (input.isPumpDone || input.nowMs >= drainEndMs) {
-    return endNow(input);
+    // A pump that a process holds which escaped ends with the attempt; whoever still writes to it gets SIGPIPE.
+    return { ...quiet, isOver: true, signal: input.isPumpDone ? null : 'kill-pump' };
   }
   // A pump that was stopped is woken by a look, and has the other half of the drain then.
   const halfMs = input.goneAtMs + limits.outputDrainMsMax / 2;
@@ -108,7 +109,7 @@ function decideLeftovers(input: LookInput, goneAtMs: number, drainEndMs: number)
   const killAtMs = killTimeOf(input, drainEndMs);
   if (!isStop && nowMs >= killAtMs + limits.killEscalationMs) {
     // Its own end is known; what KILL does not end (it waits in the kernel) is reported, and does not hold the attempt.
-    return endNow(input);
+    return { ...quiet, isOver: true, signal: 'kill-everyone' };
   }
   if (nowMs >= killAtMs) {
     return { ...lookLater(input, limits.sessionLookMsMin), signal: 'kill-others' };
@@ -122,11 +123,6 @@ function decideLeftovers(input: LookInput, goneAtMs: number, drainEndMs: number)
 
 function killTimeOf({ killAtMs, isStopLate }: LookInput, drainEndMs: number): number {
   return killAtMs !== null && !isStopLate ? killAtMs : Math.min(killAtMs ?? drainEndMs, drainEndMs);
-}
-
-/** A pump that a process holds which escaped ends with the attempt; whoever still writes to it gets SIGPIPE. */
-function endNow({ isPumpDone }: LookInput): LookDecision {
-  return { ...quiet, isOver: true, signal: isPumpDone ? null : 'kill-pump' };
 }
 
 function waitForTerm(input: LookInput, killAtMs: number): LookDecision {

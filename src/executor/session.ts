@@ -9,11 +9,11 @@
 //   - a member that was proven at an earlier look and still lives
 //   - a member whose environment names the attempt (QL_ATTEMPT_ID), or the launcher that it was forked from
 //
-// Nobody can stop a session as a whole, and one pass over /proc takes milliseconds: a process that forks and ends
-// again and again is gone before it is read, and its child came too late for the pass. So "nobody is left" is believed
-// at once only if no process at all was started during the pass. Otherwise there are more, and a look at whoever was
-// started last, again and again. One that is missed by all of them is not found; nothing more can be done without
-// privileges.
+// Nobody can stop a session as a whole, and a pass over /proc takes milliseconds: of processes that fork and end again
+// and again, one is gone before it is read, and its child came too late for the pass. But whoever was missed so was
+// started since the pass began, and pids are given away in rising order: the next pass looks at those alone, and takes
+// microseconds. When there are none, nobody is left. Where that does not come about (`isCertain`), or one shows no
+// proof at the moments when it is met, it can be missed: nothing more can be done without privileges.
 import { closeSync, openSync, readdirSync, readFileSync, readSync } from 'node:fs';
 import { constants } from 'node:os';
 import { assert } from '../core/errors.ts';
@@ -55,7 +55,7 @@ export type SessionView = {
   readonly pump: readonly ProcessRow[];
   /** Living members of a session of that id, of which cannot be told whose they are. */
   readonly unproven: readonly ProcessRow[];
-  /** No process at all was started during the pass: nobody can have been missed. */
+  /** Nobody can have been missed. Only asked where nobody was met. */
   readonly isCertain: boolean;
 };
 
@@ -98,14 +98,29 @@ function hasTerm(signals: string | undefined): boolean {
 
 /** All processes whose session has this id, zombies included: about 10 µs for every process of the machine. */
 export function listSession(sessionId: number): ProcessRow[] {
-  // Those that were started last may be the first to go.
-  const rows = listPids()
-    .reverse()
-    .map((pid) => readProcess(pid));
-  return rows.filter((row) => row !== null && row.sessionId === sessionId).reverse() as ProcessRow[];
+  return listMembers(listPids(), sessionId);
 }
 
-/** Who was started last, a thread or a process: another number means that somebody forks. 0 where that is not told. */
+function listMembers(pids: readonly number[], sessionId: number): ProcessRow[] {
+  return pids.flatMap((pid) => {
+    const row = readProcess(pid);
+    return row?.sessionId === sessionId ? [row] : [];
+  });
+}
+
+/** Members of the session with pids that were given away after `lastPid`, up to `newPid`. */
+function listNewer(lastPid: number, newPid: number, sessionId: number): ProcessRow[] {
+  const count = newPid - lastPid;
+  // The numbers began anew, or there are too many of them.
+  return count < 0 || count > limits.newPidsMax
+    ? listSession(sessionId)
+    : listMembers(
+        Array.from({ length: count }, (_, index) => lastPid + 1 + index),
+        sessionId,
+      );
+}
+
+/** The pid, also of a thread, that was given away last; 0 where that is not told. */
 function readLastPid(): number {
   try {
     return Number(readFileSync('/proc/loadavg', 'latin1').trim().split(' ').at(-1));
@@ -162,35 +177,33 @@ export function viewSession(proof: SessionProof): SessionView {
   if (proof.identity.bootId !== proof.bootId) {
     return emptyView;
   }
-  for (let passes = 1; ; passes += 1) {
-    const lastPid = readLastPid();
-    const view = viewOnce(proof);
-    const isCertain = lastPid !== 0 && readLastPid() === lastPid;
-    if (view.launcher !== null || view.others.length > 0 || isCertain) {
-      return { ...view, isCertain };
-    }
-    const newest = findNewest(proof);
-    if (newest !== null || passes === limits.sessionPassesMax) {
-      return newest === null ? { ...view, isCertain } : { ...view, others: [newest], unproven: [], isCertain };
-    }
+  let lastPid = readLastPid();
+  let view = judgeRows(proof, listSession(proof.identity.pid));
+  const isOpen = () => !view.isCertain && view.launcher === null && view.others.length === 0;
+  for (let passes = 0; isOpen() && passes < limits.newestTriesMax; passes += 1) {
+    const newPid = readLastPid();
+    const { others, pump, unproven } = judgeRows(proof, listNewer(lastPid, newPid, proof.identity.pid));
+    const isCertain = newPid === lastPid && newPid !== 0;
+    view = { ...view, others, pump: [...view.pump, ...pump], unproven: [...view.unproven, ...unproven], isCertain };
+    lastPid = newPid;
   }
+  return view;
 }
 
-function viewOnce(proof: SessionProof): SessionView {
+function judgeRows(proof: SessionProof, rows: readonly ProcessRow[]): SessionView {
   const { identity } = proof;
-  const rows = listSession(identity.pid);
   const leader = rows.find((row) => row.pid === identity.pid) ?? null;
   if (leader !== null && leader.startTicks !== identity.startTicks) {
     return emptyView;
   }
   const living = rows.filter((row) => !row.isZombie);
   if (leader === null && !living.some((row) => isProven(row, proof))) {
-    return { ...emptyView, unproven: living };
+    return { ...emptyView, unproven: living, isCertain: false };
   }
   const pump = living.filter((row) => row.pid === identity.pumpPid || row.parentPid === identity.pumpPid);
   const launcher = living.find((row) => row.pid === identity.pid) ?? null;
   const others = living.filter((row) => row !== launcher && !pump.includes(row));
-  return { ...emptyView, others, launcher, pump };
+  return { ...emptyView, others, launcher, pump, isCertain: false };
 }
 
 function isProven(row: ProcessRow, proof: SessionProof): boolean {

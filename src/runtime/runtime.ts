@@ -369,7 +369,7 @@ export class Runtime {
   /** Stops everything and waits for the ends, but not for ever: a handler may ignore its abort, a disk may be full. */
   async #stopAttempts(): Promise<void> {
     const isLate = Promise.withResolvers<void>();
-    const lateMs = this.#options.stopGraceMsMax + limits.killEscalationMs;
+    const lateMs = this.#options.stopGraceMsMax + limits.stopEndMsMax;
     const cancelAlarm = this.#alarm.set(this.#clock.observe().uptimeMs + lateMs, isLate.resolve);
     let isOver = false;
     void isLate.promise.then(() => {

@@ -63,7 +63,11 @@ t.test('a pump that is held is waited for as long as the drain, and ends with th
   t.same(decideLook({ ...gone, nowMs: 10_000 + drainMs / 2 }), { ...nothing, nextLookMs: 10_000 + drainMs });
   t.same(decideLook({ ...gone, nowMs: 10_000 + drainMs }), { ...nothing, isOver: true, signal: 'kill-pump' });
   const left = { ...gone, othersCount: 1, nowMs: 10_000 + drainMs + limits.killEscalationMs };
-  t.match(decideLook(left), { isOver: true, signal: 'kill-pump' }, 'also where somebody is left whom KILL cannot end');
+  t.match(
+    decideLook(left),
+    { isOver: true, signal: 'kill-everyone' },
+    'also where somebody is left whom KILL cannot end',
+  );
   const stopped = { ...gone, killAtMs: 9_000, nowMs: 10_000 + drainMs };
   t.same(decideLook(stopped), { ...nothing, isOver: true, signal: 'kill-pump' });
 });
@@ -78,7 +82,7 @@ t.test('leftovers have half of the drain, then TERM, then KILL, and never hold t
   t.match(decideLook({ ...later, untoldCount: 1 }), { signal: 'term-untold' }, 'one that was forked meanwhile');
   t.match(decideLook({ ...later, nowMs: 11_950, lookDelayMs: 800 }), { signal: null, nextLookMs: 12_000 });
   t.match(decideLook({ ...later, nowMs: 12_000 }), { signal: 'kill-others', isOver: false });
-  t.match(decideLook({ ...later, nowMs: 12_500 }), { signal: null, isOver: true });
+  t.match(decideLook({ ...later, nowMs: 12_500 }), { signal: 'kill-everyone', isOver: true });
 });
 
 t.test('what outlives a stopped command is told if it was not, and keeps the rest of the grace', async (t) => {
@@ -93,7 +97,7 @@ t.test('a stop that comes when the command has ended hastens the drain, and neve
   t.match(decideLook(late), { signal: 'term-untold', isOver: false, nextLookMs: 10_050 }, 'TERM at once');
   t.match(decideLook({ ...late, untoldCount: 0, nowMs: 11_999 }), { signal: null, nextLookMs: 12_000 });
   t.match(decideLook({ ...late, untoldCount: 0, nowMs: 12_000 }), { signal: 'kill-others' }, 'KILL as without it');
-  t.match(decideLook({ ...late, untoldCount: 0, nowMs: 12_500 }), { signal: null, isOver: true });
+  t.match(decideLook({ ...late, untoldCount: 0, nowMs: 12_500 }), { signal: 'kill-everyone', isOver: true });
   t.match(decideLook({ ...late, untoldCount: 0, nowMs: 10_500, killAtMs: 10_500 }), { signal: 'kill-others' });
 });
 

@@ -34,7 +34,7 @@ export type SimulatedTime = ReturnType<typeof simulateTime>;
  * is not believed.
  */
 export function lookAgain(time: SimulatedTime): void {
-  for (let looks = 0; looks <= limits.sessionPassesMax; looks += 1) {
-    time.advance(limits.killEscalationMs);
+  for (let looks = 0; looks <= limits.doubtfulLooksMax; looks += 1) {
+    time.advance(limits.orphanLookMsMax);
   }
 }

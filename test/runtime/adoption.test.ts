@@ -1,7 +1,7 @@
 // Commands that outlive their runtime: taken over by the next one with their true result, their remaining deadline, and
 // the stops that were durable before. With real processes, under both shells that the launcher is for.
 import { execFileSync } from 'node:child_process';
-import { writeFileSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Test } from 'tap';
 import { remainingMs } from '../../src/core/deadline.ts';
@@ -46,7 +46,7 @@ type Left = {
   readonly place: AttemptPlace;
   /** Of the command: its session. */
   readonly pid: number;
-  open(code: number): void;
+  open(code: number): Promise<void>;
 };
 
 /** Starts a run, waits until its command has taken its start, and lets go of it without a word, as a killed process. */
@@ -61,12 +61,12 @@ async function leave(t: Test, scene: Scene, workflowId = 'gate'): Promise<Left> 
   t.ok(pid > 1);
   await first.close('detach');
   const gate = join(scene.root, 'gate');
-  // Opening a FIFO waits for the other side: the command's.
+  // Opening a FIFO waits for the other side, the command's: not here, where its runtime may live.
   return {
     runId,
     place: { runId, stepRunId, attemptId },
     pid,
-    open: (code) => writeFileSync(gate, `${code}\n`),
+    open: (code) => writeFile(gate, `${code}\n`),
   };
 }
 
@@ -97,7 +97,7 @@ for (const shell of shells) {
         const { runId, place, open } = await leave(t, scene);
         const engine = await scene.open();
         t.same(engine.runtime.attempts.ids(), [place.attemptId]);
-        open(3);
+        await open(3);
         t.equal((await endOf(engine, runId)).run.status, 'failed');
         t.match(await attemptsOf(engine.store, runId), [{ status: 'failed', exitCode: 3 }]);
         await assertSound(t, engine.store, runId);
@@ -105,7 +105,7 @@ for (const shell of shells) {
 
       async 'an end that nobody saw is recorded as it was'(t, scene) {
         const { runId, place, open } = await leave(t, scene);
-        open(0);
+        await open(0);
         await until(() => readReceipt(scene.directoryOf(place.attemptId), place.attemptId) !== null);
         const engine = await scene.open();
         t.equal((await endOf(engine, runId)).run.status, 'succeeded');
@@ -118,7 +118,7 @@ for (const shell of shells) {
           await (await scene.open()).close('detach');
         }
         const engine = await scene.open();
-        open(0);
+        await open(0);
         t.equal((await endOf(engine, runId)).run.status, 'succeeded');
         t.equal((await attemptsOf(engine.store, runId)).length, 1);
       },
@@ -172,8 +172,7 @@ for (const shell of shells) {
         }
         await until(() => living(pid).length === 0);
         const engine = await scene.open();
-        await until(() => attemptDirectories(scene).some((id) => readTakenState(scene.directoryOf(id)) === 'taken'));
-        open(0);
+        await open(0);
         t.equal((await endOf(engine, runId)).run.status, 'succeeded');
         t.match(await attemptsOf(engine.store, runId), [
           { status: 'lost', exitCode: null },

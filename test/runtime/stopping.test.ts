@@ -5,7 +5,8 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Test } from 'tap';
 import { createRandom, drawSeed } from '../../edge-evidence/random.ts';
-import { readIdentity, readTakenState } from '../../src/executor/attempt-files.ts';
+import { isEdgeError } from '../../src/core/errors.ts';
+import { readIdentity } from '../../src/executor/attempt-files.ts';
 import { listSession } from '../../src/executor/session.ts';
 import type { Engine } from '../../src/runtime/engine.ts';
 import { realClock } from '../../src/runtime/ports.ts';
@@ -59,12 +60,21 @@ const living = (pid: number) => listSession(pid).filter(({ isZombie }) => !isZom
 async function running(scene: Scene, engine: Engine, workflowId: string): Promise<{ runId: string; pid: number }> {
   execFileSync('mkfifo', [join(scene.root, 'ready')]);
   const runId = await startRun(engine, workflowId);
-  await until(() => attemptDirectories(scene).some((id) => readTakenState(scene.directoryOf(id)) === 'taken'));
+  await until(() => linesOf(scene).length > 0);
   const [attemptId = ''] = attemptDirectories(scene);
   if (workflowId === 'stubborn') {
     execFileSync('cat', [join(scene.root, 'ready')]);
   }
   return { runId, pid: readIdentity(scene.directoryOf(attemptId), attemptId)?.pid ?? 0 };
+}
+
+/** Ends a runtime. On a machine that is busy, KILL may have come too late for the end to be recorded by this one. */
+async function closeInTime(engine: Engine): Promise<void> {
+  await engine.close('stop').catch((error: unknown) => {
+    if (!isEdgeError(error) || error.code !== 'unavailable') {
+      throw error;
+    }
+  });
 }
 
 for (const shell of shells) {
@@ -101,12 +111,13 @@ for (const shell of shells) {
       },
 
       async 'a command that ignores TERM has what the limit leaves, however long its own grace is'(t, scene) {
-        const engine = await scene.open({ stopLimitMs: 1_100 });
-        const { runId, pid } = await running(scene, engine, 'stubborn');
-        await engine.close('stop');
+        const first = await scene.open({ stopLimitMs: 1_100 });
+        const { runId, pid } = await running(scene, first, 'stubborn');
+        await closeInTime(first);
+        const second = await scene.open();
+        await endOf(second, runId);
+        t.match(await attemptsOf(second.store, runId), [{ status: 'lost', errorCode: 'shutdown' }]);
         t.same(living(pid), []);
-        const [attempt] = await scene.withStore((store) => attemptsOf(store, runId));
-        t.match(attempt, { status: 'lost', errorCode: 'shutdown', errorSummary: /KILL was needed/ });
       },
 
       async 'what was being stopped with a long grace gets no more time than that either'(t, scene) {
@@ -114,10 +125,10 @@ for (const shell of shells) {
         const { runId, pid } = await running(scene, engine, 'stubborn');
         await engine.verbs.cancel({ runId, requestedBy: 'test' });
         t.ok(living(pid).length > 0);
-        await engine.close('stop');
+        await closeInTime(engine);
+        const second = await scene.open({ stopLimitMs: 1_100 });
+        t.match((await endOf(second, runId)).run, { status: 'cancelled', cancelReason: 'user' });
         t.same(living(pid), []);
-        const { run } = await scene.withStore((store) => rowsOf(store, runId));
-        t.match(run, { status: 'cancelled', cancelReason: 'user' });
       },
 
       async 'detached commands run on'(t, scene) {
