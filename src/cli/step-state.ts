@@ -1,4 +1,5 @@
 // How the state of a run or step is said to people: one word, one glyph, one tone. Honest about what is unknown. Pure.
+import { startWithdrawn } from '../core/retry.ts';
 import type { AttemptStatus, RunStatus, StepStatus } from '../core/states.ts';
 import type { AttemptInspection, StepInspection } from '../runtime/inspection.ts';
 import { neutralize } from './plain-text.ts';
@@ -62,6 +63,9 @@ export function attemptWord({
 }: Pick<AttemptInspection, 'status' | 'errorCode' | 'exitCode' | 'signal'>): string {
   if (status === 'lost' && errorCode === 'shutdown') {
     return 'stopped with the runtime';
+  }
+  if (status === 'lost' && errorCode === startWithdrawn) {
+    return 'taken back: no command ran';
   }
   return status === 'lost' && (exitCode !== null || signal !== null) ? 'lost' : attemptWords[status];
 }

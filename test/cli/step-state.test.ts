@@ -8,6 +8,7 @@ t.test('an attempt is called by what is known of its end', (t) => {
   t.equal(attemptWord(unknown), 'lost: nobody can say what became of it');
   t.equal(attemptWord({ ...unknown, errorCode: 'shutdown', signal: 'SIGTERM' }), 'stopped with the runtime');
   t.equal(attemptWord({ ...unknown, errorCode: 'shutdown' }), 'stopped with the runtime');
+  t.equal(attemptWord({ ...unknown, errorCode: 'start_withdrawn' }), 'taken back: no command ran');
   t.equal(attemptWord({ ...unknown, exitCode: 0 }), 'lost');
   t.equal(attemptWord({ ...unknown, signal: 'SIGKILL' }), 'lost');
   t.equal(attemptWord({ ...unknown, status: 'starting' }), 'running', 'as its step');
