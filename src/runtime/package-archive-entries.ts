@@ -48,7 +48,8 @@ export function judgeEntries(entries: readonly SeenEntry[]): JudgedArchive {
     }
     const path = entry.name.slice(root.length);
     const [top = ''] = path.split('/', 1);
-    if (!omittedNames.has(top)) {
+    // Also what is left out may not name a place outside: an archive that tries is refused, not half trusted.
+    if (!omittedNames.has(top) || path.split('/').includes('..')) {
       judge.take(path, entry);
     } else if (top !== signatureName) {
       leftOut.add(top);

@@ -83,6 +83,13 @@ t.test('what is left out of a directory is left out of an archive: .git, .qinglo
   t.not(deeper.lockDigest, lockDigest);
 });
 
+t.test('what would be left out is refused where it names a place outside', async (t) => {
+  for (const name of ['.git/../../evil', '.qinglong-edge/..', 'qinglong.sig/../x']) {
+    const archive = writeArchive(t, gzOf([...packageEntries(), { name, body: 'x' }]));
+    await t.rejects(checkPackage(archive), { code: 'invalid', mistakes: [{ rule: /\.\./ }] }, name);
+  }
+});
+
 t.test('names come from extended headers as from plain ones', async (t) => {
   const name = `scripts/${'é'.repeat(60)}/签到.sh`;
   const lockDigest = await lockOfDirectory(t, { ...goodFiles, [name]: 'x' });
