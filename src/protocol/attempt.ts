@@ -92,7 +92,7 @@ export const admitAttempt = protocol({
 
 /** Everything that an executor needs to begin an attempt. */
 export type Launch = AttemptPlace & {
-  /** Counted over the whole run; `tryNumber` over the step's own tries, from 1. */
+  /** Counted over the whole run; `tryNumber` within the step, as people count, from 1. */
   readonly number: number;
   readonly tryNumber: number;
   readonly executorType: ExecutorType;
@@ -125,14 +125,14 @@ export const startAttempt = protocol({
     if (reason !== null) {
       return { outcome: { kind: 'refused', reason } };
     }
-    const { rows, step, task, settings, plan, planStep } = context;
+    const { rows, step, attempts, task, settings, plan, planStep } = context;
     const deadline = startSpan(now, task.timeoutMs);
     const launch = {
       runId: rows.run.id,
       stepRunId: step.id,
       attemptId,
       number: attempt.number,
-      tryNumber: step.attemptCount + 1,
+      tryNumber: attempts.findIndex(({ id }) => id === attemptId) + 1,
       executorType: attempt.executorType,
       stepKey: step.stepKey,
       taskId: planStep.taskId,

@@ -171,7 +171,16 @@ export const executionContract: readonly ContractCase[] = [
         t.match(await stepOf(world, runId, 'one'), { status: 'ready', due: { lengthMs: delayMs } });
         world.clock.advance(delayMs);
       }
-      await finishStep(world, runId, 'one');
+      const { id: stepRunId } = await stepOf(world, runId, 'one');
+      const admitted = await world.store.submit(attemptAdmission({ runId, stepRunId }));
+      const place = { runId, stepRunId, attemptId: 'attemptId' in admitted ? admitted.attemptId : '' };
+      const started = await world.store.submit(operation(startAttempt, place));
+      t.match(
+        started,
+        { kind: 'started', launch: { number: 4, tryNumber: 4 } },
+        'as people count the attempts of a step',
+      );
+      await endAttempt(world, place, exitZero);
       t.equal((await rowsOf(world, runId)).run.status, 'succeeded');
       await assertSound(t, world, runId);
     },

@@ -24,7 +24,14 @@ export function simulateTime() {
       }
     }
   };
-  return { clock, alarm, advance, entriesCount: () => entries.size };
+  /** To the nearest alarm, where there is one. */
+  const advanceToNext = () => {
+    const nextMs = Math.min(...[...entries].map(({ atMs }) => atMs));
+    if (Number.isFinite(nextMs)) {
+      advance(Math.max(0, nextMs - nowMs));
+    }
+  };
+  return { clock, alarm, advance, advanceToNext, entriesCount: () => entries.size };
 }
 
 export type SimulatedTime = ReturnType<typeof simulateTime>;

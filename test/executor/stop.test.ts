@@ -122,9 +122,11 @@ t.test('a group that stops itself again and again is killed, and its launcher re
     await until(isStopped);
     stand.executor.stop(attemptId, { graceMs: 1_000 });
     time.advance(1_000);
-    // The command may have stopped its launcher once more before it was dead: the next look wakes it.
-    await until(() => isStopped() || stand.executor.running().length === 0);
-    time.advance(limits.sessionLookMsMin);
+    // The command may have stopped its launcher once more before it was dead: a later look wakes it.
+    while (stand.executor.running().length > 0) {
+      await until(() => isStopped() || stand.executor.running().length === 0);
+      time.advanceToNext();
+    }
     t.match(await stand.endOf(attemptId), { kind: 'exited', exitCode: 137, signal: 'SIGKILL', isForced: true });
   });
 });
