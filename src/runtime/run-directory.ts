@@ -6,10 +6,12 @@ import {
   existsSync,
   lstatSync,
   readdirSync,
+  readFileSync,
   rmdirSync,
   rmSync,
   statfsSync,
   statSync,
+  writeFileSync,
 } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { EdgeError } from '../core/errors.ts';
@@ -61,13 +63,56 @@ function isShared(place: string): boolean {
 }
 
 /**
- * Makes the run directory where it is missing and returns it. Throws what `makePrivateDirectory` throws, of it or of
- * the directory of this user around it.
+ * Makes the run directory where it is missing, says there whose it is, and returns it. Throws what
+ * `makePrivateDirectory` throws, of it or of the directory of this user around it, and `busy` where another data
+ * directory has it.
  */
 export function makeRunDirectory(data: string, asked: string | null): string {
   const levels = levelsOf(data, asked);
   levels.forEach(makePrivateDirectory);
-  return levels.at(-1)!;
+  const runDirectory = levels.at(-1)!;
+  claimRunDirectory(runDirectory, resolve(data));
+  return runDirectory;
+}
+
+/** Names the data directory whose attempts are here: those of another one would be taken for its leftovers. */
+const ownerFile = 'data-directory';
+
+function claimRunDirectory(runDirectory: string, data: string): void {
+  const trouble = findOwnerTrouble(runDirectory, data);
+  if (trouble !== null) {
+    throw trouble;
+  }
+  const file = join(runDirectory, ownerFile);
+  try {
+    if (readOwner(runDirectory) !== data) {
+      rmSync(file, { force: true });
+      writeFileSync(file, data, { flag: 'wx', mode: 0o600 });
+    }
+  } catch (error) {
+    throw fromFileError(error, `write ${file}`, otherPlace);
+  }
+}
+
+/** A data directory that is gone owns nothing any more; one that was renamed finds its attempts again. */
+function findOwnerTrouble(runDirectory: string, data: string): EdgeError | null {
+  const owner = readOwner(runDirectory);
+  return owner === null || !existsSync(owner) || isSameDirectory(owner, data)
+    ? null
+    : new EdgeError('busy', `the run directory ${runDirectory} is that of the data directory ${owner}`, {
+        hint: otherPlace,
+      });
+}
+
+/** Null where nobody is named: an empty file is one whose writing was cut off. */
+function readOwner(runDirectory: string): string | null {
+  const file = join(runDirectory, ownerFile);
+  return lstatSync(file, { throwIfNoEntry: false })?.isFile() === true ? readFileSync(file, 'utf8') || null : null;
+}
+
+function isSameDirectory(one: string, other: string): boolean {
+  const [a, b] = [one, other].map((name) => statSync(name, { throwIfNoEntry: false }));
+  return a !== undefined && b !== undefined && a.dev === b.dev && a.ino === b.ino;
 }
 
 /** Why the run directory could not be used as it is now; null where nothing is wrong, or it is not there yet. */
@@ -78,7 +123,7 @@ export function findRunDirectoryTrouble(data: string, asked: string | null): Edg
       return trouble;
     }
   }
-  return null;
+  return findOwnerTrouble(runDirectoryOf(data, asked), resolve(data));
 }
 
 const otherPlace = 'name another run directory with --run-dir';
@@ -180,6 +225,7 @@ export function removeRunDirectory(runDirectory: string, { isOwn }: { readonly i
   }
   rmdirSync(attempts);
   rmSync(join(runDirectory, 'launcher.sh'), { force: true });
+  rmSync(join(runDirectory, ownerFile), { force: true });
   if (isOwn && readdirSync(runDirectory).length === 0) {
     rmdirSync(runDirectory);
   }

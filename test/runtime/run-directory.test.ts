@@ -4,6 +4,7 @@ import {
   existsSync,
   lstatSync,
   mkdirSync,
+  renameSync,
   rmSync,
   statSync,
   symlinkSync,
@@ -36,6 +37,32 @@ t.test('a run directory is made for this user alone', (t) => {
   t.equal(makeRunDirectory('/data', directory), directory);
   t.equal(statSync(directory).mode & 0o777, 0o700);
   t.equal(makeRunDirectory('/data', directory), directory, 'and is taken as it is from then on');
+  t.end();
+});
+
+t.test('one run directory serves one data directory', (t) => {
+  const root = t.testdir({ one: {}, other: {} });
+  const [one, other, run] = ['one', 'other', 'run'].map((name) => join(root, name)) as [string, string, string];
+  makeRunDirectory(one, run);
+  const expected = { code: 'busy', message: `the run directory ${run} is that of the data directory ${one}` };
+  t.throws(() => makeRunDirectory(other, run), expected);
+  t.match(findRunDirectoryTrouble(other, run), { ...expected, hint: /--run-dir/ });
+  t.equal(findRunDirectoryTrouble(one, run), null);
+  symlinkSync(one, join(root, 'alias'));
+  t.equal(makeRunDirectory(join(root, 'alias'), run), run, 'another name of the same directory is the same');
+  renameSync(one, join(root, 'moved'));
+  t.equal(makeRunDirectory(join(root, 'moved'), run), run, 'it may be renamed');
+  t.throws(() => makeRunDirectory(other, run), { code: 'busy', message: /data directory .*\/moved$/ });
+  rmSync(join(root, 'moved'), { recursive: true });
+  t.equal(makeRunDirectory(other, run), run, 'and is free again when that is gone');
+  t.end();
+});
+
+t.test('what was in a run directory before is not taken for the name of an owner', (t) => {
+  const root = t.testdir({ data: {}, run: { 'data-directory': { kept: '' } } });
+  chmodSync(join(root, 'run'), 0o700);
+  t.throws(() => makeRunDirectory(join(root, 'data'), join(root, 'run')), { code: 'unavailable', hint: /--run-dir/ });
+  t.ok(existsSync(join(root, 'run', 'data-directory', 'kept')));
   t.end();
 });
 
