@@ -14,7 +14,6 @@ import {
   writeSync,
 } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { setImmediate } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { EdgeError } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
@@ -149,7 +148,7 @@ export class KeptOutput {
       return owner === null ? [] : [{ name, ...owner }];
     });
     for (const [runId, own] of Map.groupBy(kept, (entry) => entry.runId)) {
-      await setImmediate();
+      await nextTurn();
       const attempts = this.#isClosed ? null : await attemptsOf(runId).catch(() => null);
       if (this.#isClosed) {
         return;
@@ -213,7 +212,7 @@ async function copyRange(fd: number, source: OutputSource, { start, end }: Range
     writeWhole(fd, bytes);
     offset += bytes.length;
     if (count % piecesPerTurn === 0) {
-      await setImmediate();
+      await nextTurn();
     }
   }
   return offset;
@@ -269,4 +268,11 @@ function syncDirectory(directory: string): void {
   } finally {
     closeSync(fd);
   }
+}
+
+/** Lets the event loop go round once. */
+function nextTurn(): Promise<void> {
+  return new Promise((resolve) => {
+    setImmediate(resolve);
+  });
 }

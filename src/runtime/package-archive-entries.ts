@@ -4,12 +4,12 @@ import type { Mistake } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
 import type { PackageFile } from '../core/revision.ts';
 import type { ScriptWarning } from './package-contents.ts';
+import { packageModeOf } from './package-file.ts';
 import {
   foldName,
   nameRule,
   omittedNames,
   type PackageScan,
-  packageModeOf,
   type ScannedFile,
   setIdBits,
   setIdRule,

@@ -15,7 +15,8 @@ import { manifestNames } from './manifest-file.ts';
 import { judgeEntries, type SeenEntry } from './package-archive-entries.ts';
 import { changedError } from './package-bytes.ts';
 import { type PackageContents, type ScriptWarning, warnOfScript } from './package-contents.ts';
-import { codeOf, packageModeOf, type ScannedFile, signatureName } from './package-scan.ts';
+import { codeOf, packageModeOf } from './package-file.ts';
+import { type ScannedFile, signatureName } from './package-scan.ts';
 import { archiveMistake, createTarReader, type TarEntry, type TarReader } from './tar-reader.ts';
 
 const chunkBytes = 64 * 1024;

@@ -6,10 +6,8 @@ import { type FileHandle, open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { EdgeError, type Mistake } from '../core/errors.ts';
 import type { PackageFile } from '../core/revision.ts';
-import { codeOf, packageModeOf, type ScannedFile } from './package-scan.ts';
-
-// One buffer of this size serves a whole package: 64 KiB is what the kernel's read-ahead works with.
-const chunkBytes = 64 * 1024;
+import { codeOf, packageModeOf } from './package-file.ts';
+import type { ScannedFile } from './package-scan.ts';
 
 /** Called with each part of a file in turn; the bytes are only valid until it resolves. */
 export type ChunkReader = (chunk: Uint8Array) => Promise<void>;
@@ -41,10 +39,6 @@ export async function readPackageFile(
   } finally {
     await handle.close();
   }
-}
-
-export function createChunkBuffer(): Uint8Array {
-  return new Uint8Array(chunkBytes);
 }
 
 // Neither a link nor a FIFO that took the file's place since the scan is followed or waited for.

@@ -7,9 +7,10 @@ import { join } from 'node:path';
 import { EdgeError } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
 import type { PackageFile } from '../core/revision.ts';
-import { createChunkBuffer, readPackageFile } from './package-bytes.ts';
+import { readPackageFile } from './package-bytes.ts';
 import { type HashedContents, type PackageContents, type ScriptWarning, warnOfScript } from './package-contents.ts';
-import { codeOf, omittedNames, scanPackage, signatureName } from './package-scan.ts';
+import { codeOf, createChunkBuffer } from './package-file.ts';
+import { omittedNames, scanPackage, signatureName } from './package-scan.ts';
 
 /** Scans a directory whose path is absolute and without links. Rejects only when it cannot be read. */
 export async function openDirectory(path: string): Promise<PackageContents> {

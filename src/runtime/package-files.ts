@@ -7,7 +7,7 @@ import { EdgeError, isEdgeError } from '../core/errors.ts';
 import type { PackageFile } from '../core/revision.ts';
 import { changedError } from './package-bytes.ts';
 import type { ReadFile } from './package-contents.ts';
-import { codeOf } from './package-scan.ts';
+import { codeOf } from './package-file.ts';
 
 /** Who can read and execute package files besides their owner; nobody else ever writes them. */
 export type Reach = 'owner' | 'everyone';

@@ -5,8 +5,8 @@
 import { join } from 'node:path';
 import type { Clock } from '../core/ports.ts';
 import type { PackageFile } from '../core/revision.ts';
-import { createChunkBuffer } from './package-bytes.ts';
-import { type FileStamp, lookAtFile, stampNow } from './package-look.ts';
+import { type FileStamp, lookAtFile, stampNow } from './installed-file.ts';
+import { createChunkBuffer } from './package-file.ts';
 
 export type PackageGuard = {
   /** From now on commands of this package may start, as long as its files are these. */

@@ -7,6 +7,7 @@ import { lstat, opendir, readlink } from 'node:fs/promises';
 import { dirname, join, resolve, sep } from 'node:path';
 import type { Mistake } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
+import { codeOf, packageModeOf } from './package-file.ts';
 
 /** Says who made the package. It cannot be a part of what it vouches for. */
 export const signatureName = 'qinglong.sig';
@@ -162,11 +163,6 @@ export function nameRule(path: string): string | null {
     : null;
 }
 
-/** The mode of a file as a package has it: whether it can be executed, and nothing about users. */
-export function packageModeOf(mode: number): number {
-  return (mode & 0o111) === 0 ? 0o600 : 0o700;
-}
-
 async function brokenRule(root: string, path: string, stats: Stats): Promise<string | null> {
   if (stats.isSymbolicLink()) {
     const target = resolve(root, dirname(path), await readlink(join(root, path)).catch(() => ''));
@@ -192,9 +188,4 @@ function refuse(scan: Scan, file: string, rule: string): void {
   if (scan.mistakes.length <= limits.packageFilesMax) {
     scan.mistakes.push({ file, path: '', line: null, rule });
   }
-}
-
-/** The name of a system error, such as ENOENT. */
-export function codeOf(error: unknown): string {
-  return error instanceof Error && 'code' in error ? String(error.code) : String(error);
 }

@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path';
 import { EdgeError } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
 import type { PackageFile } from '../core/revision.ts';
-import { codeOf } from './package-scan.ts';
+import { codeOf } from './package-file.ts';
 
 // What a file takes beyond its bytes on the usual file systems: the rest of its last block, and its inode.
 const fileOverheadBytes = 4096;

@@ -3,8 +3,8 @@
 import { readdir, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { isDigest } from '../core/ids.ts';
+import { codeOf } from './package-file.ts';
 import { storageError } from './package-files.ts';
-import { codeOf } from './package-scan.ts';
 
 export const partialSuffix = '.partial';
 

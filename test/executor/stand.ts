@@ -48,6 +48,11 @@ export const shells: readonly Shell[] = [
 const chosenShell: Shell =
   launcherShell === null ? shells[0]! : { name: launcherShell.join(' '), command: launcherShell, skip: false };
 
+/** BusyBox's shell takes its own tools first: a test that puts others in their place is run under /bin/sh. */
+function shellFor({ shell, toolsPath }: StandOptions): Shell {
+  return shell ?? (toolsPath === undefined ? chosenShell : shells[0]!);
+}
+
 const outputBytesMaxDefault = 256 * 1024;
 
 export type StandOptions = {
@@ -140,7 +145,7 @@ export function openStand(t: Test, options: StandOptions = {}): Stand {
   const directoryOf = (attemptId: string) => attemptDirectory(runDirectory, attemptId);
   const stand: Stand = {
     executor,
-    shell: options.shell ?? chosenShell,
+    shell: shellFor(options),
     runDirectory,
     directoryOf,
     sessionOf: (attemptId) => readIdentity(directoryOf(attemptId), attemptId)?.pid ?? 0,
@@ -187,7 +192,7 @@ function openExecutor(runDirectory: string, options: StandOptions, onEnd: Execut
     alarm: options.time?.alarm ?? realAlarm(clock),
     segmentBytes: options.segmentBytes ?? 64 * 1024,
     outputBytesMax: options.outputBytesMax ?? outputBytesMaxDefault,
-    shell: (options.shell ?? chosenShell).command,
+    shell: shellFor(options).command,
     toolsPath: options.toolsPath ?? (isBusybox ? makeTools(runDirectory) : '/usr/sbin:/usr/bin:/sbin:/bin'),
     onEnd,
   });

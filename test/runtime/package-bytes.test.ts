@@ -3,7 +3,8 @@ import { mkdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:
 import { join } from 'node:path';
 import t from 'tap';
 import { sha256 } from '../../src/core/hash.ts';
-import { createChunkBuffer, readPackageFile } from '../../src/runtime/package-bytes.ts';
+import { readPackageFile } from '../../src/runtime/package-bytes.ts';
+import { createChunkBuffer } from '../../src/runtime/package-file.ts';
 
 const scanned = { path: 'file', size: 5, mode: 0o600 };
 
