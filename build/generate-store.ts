@@ -1,6 +1,6 @@
 // Generates what the SQLite store embeds: the migrations' text, and the digest of the schema that they make.
 import { sha256 } from '../src/core/hash.ts';
-import { digestSchema, packSql, withSchema } from '../src/store/sqlite/catalog.ts';
+import { fingerprintSchema, packSql, withSchema } from '../src/store/sqlite/catalog.ts';
 import { type GeneratedFile, generatedHeader, templateLiteral } from './generated-file.ts';
 import { listFiles, readText } from './project.ts';
 
@@ -39,12 +39,12 @@ ${rows.join('')}];
   return [...texts, { path: `${storeFolder}/migrations.generated.ts`, text: list }];
 }
 
-/** The digest of the schema after all migrations. */
-export function generateSchemaDigest(root: string): GeneratedFile[] {
-  const schemaDigest = withSchema(readMigrations(root), digestSchema);
+/** The fingerprint of the schema after all migrations. */
+export function generateSchemaFingerprint(root: string): GeneratedFile[] {
+  const schemaFingerprint = withSchema(readMigrations(root), fingerprintSchema);
   const text = `${generatedHeader('the schema that schema/sqlite/*.sql makes')}
 /** Of every object of the database after the last migration: see catalog.ts. */
-export const schemaDigest = '${schemaDigest}';
+export const schemaFingerprint = '${schemaFingerprint}';
 `;
-  return [{ path: `${storeFolder}/schema-digest.generated.ts`, text }];
+  return [{ path: `${storeFolder}/schema-fingerprint.generated.ts`, text }];
 }

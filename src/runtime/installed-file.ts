@@ -1,6 +1,5 @@
 // One installed file, compared with what was digested when it was installed. Owns what "the same" means: a regular file,
 // these bytes, executable or not as it was; and the stamp by which an unchanged file is known without reading it.
-import { createHash } from 'node:crypto';
 import { closeSync, constants, lstatSync, openSync, readSync, type Stats } from 'node:fs';
 import { join } from 'node:path';
 import type { PackageFile } from '../core/revision.ts';
@@ -61,7 +60,7 @@ function stampOf({ ino, size, mode, mtimeMs, ctimeMs }: Stats): FileStamp {
 function hashFile(path: string, buffer: Uint8Array): string {
   const descriptor = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
   try {
-    const hash = createHash('sha256');
+    const hash = process.getBuiltinModule('node:crypto').createHash('sha256');
     for (let bytes = readSync(descriptor, buffer); bytes > 0; bytes = readSync(descriptor, buffer)) {
       hash.update(buffer.subarray(0, bytes));
     }

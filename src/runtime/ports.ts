@@ -1,6 +1,5 @@
 // The real ports: the only place where the product reads the clock, draws randomness, sets a timer or reads the
 // environment. Each has a simulated twin in test/sim.
-import { randomBytes, randomFillSync } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { assert, EdgeError } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
@@ -78,6 +77,11 @@ export function realAlarm(clock: Clock): Alarm {
   };
 }
 
+/** Loaded with the first id or salt: see core/hash.ts. */
+function crypto() {
+  return process.getBuiltinModule('node:crypto');
+}
+
 /** UUIDv7 (RFC 9562): 48 bits of milliseconds, then random bits. Rising within one process. */
 export function realIds(clock: Clock): Ids {
   const bytes = new Uint8Array(16);
@@ -85,7 +89,7 @@ export function realIds(clock: Clock): Ids {
   let counter = 0;
   return {
     fresh() {
-      randomFillSync(bytes);
+      crypto().randomFillSync(bytes);
       const nowMs = clock.observe().wallMs;
       // The 12 bits after the version count within a millisecond, so that ids of one process keep their order.
       counter = nowMs > lastMs ? 0 : counter + 1;
@@ -105,7 +109,7 @@ export function realIds(clock: Clock): Ids {
 
 /** From the kernel's generator. */
 export function realSalts(): Salts {
-  return { fresh: () => randomBytes(limits.settingSaltBytes).toString('hex') };
+  return { fresh: () => crypto().randomBytes(limits.settingSaltBytes).toString('hex') };
 }
 
 /** The process environment, read in one place. */

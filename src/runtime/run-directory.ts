@@ -16,7 +16,7 @@ import {
 import { join, resolve } from 'node:path';
 import { EdgeError } from '../core/errors.ts';
 import { fromFileError } from '../core/file-error.ts';
-import { sha256 } from '../core/hash.ts';
+import { fingerprint } from '../core/hash.ts';
 import { limits } from '../core/limits.ts';
 import { makeDirectories } from '../store/make-directories.ts';
 
@@ -50,7 +50,7 @@ function levelsOf(data: string, asked: string | null): readonly string[] {
   }
   // Where others write too, a name for everybody would be whose who comes first.
   const own = join(place, isShared(place) ? `qinglong-edge-${userId()}` : 'qinglong-edge');
-  return [own, join(own, sha256(resolve(data)).slice(0, 16))];
+  return [own, join(own, fingerprint(resolve(data)))];
 }
 
 /** Whether this user may write there, and nobody else may rename what this user has there. */

@@ -8,7 +8,7 @@ import { generateScripts } from '../../build/generate-texts.ts';
 import { templateLiteral } from '../../build/generated-file.ts';
 import { listFiles, projectRoot, readReleaseMs } from '../../build/project.ts';
 import { sha256 } from '../../src/core/hash.ts';
-import { digestSchema, withSchema } from '../../src/store/sqlite/catalog.ts';
+import { fingerprintSchema, withSchema } from '../../src/store/sqlite/catalog.ts';
 
 const changeLog = '# Changes\n\n## 0.2.0, unreleased (2026-02-03)\n\n## 0.1.0 (2025-12-01)\n';
 const firstSql =
@@ -57,10 +57,10 @@ t.test('comments and indentation are left out, and what is quoted is untouched',
 });
 
 t.test('the schema digest is that of a database that the migrations made', async (t) => {
-  const { schemaDigest } = await load(t, generated, 'src/store/sqlite/schema-digest.generated.ts');
+  const { schemaFingerprint } = await load(t, generated, 'src/store/sqlite/schema-fingerprint.generated.ts');
   const { migrations } = await load(t, generated, 'src/store/sqlite/migrations.generated.ts');
-  t.equal(withSchema(migrations, digestSchema), schemaDigest);
-  t.not(withSchema(migrations.slice(0, 1), digestSchema), schemaDigest);
+  t.equal(withSchema(migrations, fingerprintSchema), schemaFingerprint);
+  t.not(withSchema(migrations.slice(0, 1), fingerprintSchema), schemaFingerprint);
 });
 
 t.test('scripts are embedded byte for byte', async (t) => {

@@ -77,3 +77,18 @@ t.test('padding counts cells, not characters', async (t) => {
   t.equal(padToWidth('青', 4), '青  ');
   t.equal(padToWidth('long', 2), 'long');
 });
+
+t.test('of all characters exactly the controls, and what reorders or hides text, are escaped', (t) => {
+  const expected = /[\p{Cc}\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/u;
+  const isTag = (code: number) => code >= 0xe0000 && code <= 0xe007f;
+  const wrong: number[] = [];
+  for (let code = 0; code <= 0x10ffff; code += 1) {
+    const character = String.fromCodePoint(code);
+    const mayChange = expected.test(character) || isTag(code) || !character.isWellFormed();
+    if ((neutralize(character) !== character) !== mayChange) {
+      wrong.push(code);
+    }
+  }
+  t.same(wrong, []);
+  t.end();
+});

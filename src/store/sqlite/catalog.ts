@@ -1,7 +1,7 @@
 // The catalog of a database as plain data: what the migrations make of an empty one, and what a database at hand really
 // has. Owns the comparison of the two. Reads the schema only; never decides what a difference means.
 import { DatabaseSync } from 'node:sqlite';
-import { sha256 } from '../../core/hash.ts';
+import { fingerprint, sha256 } from '../../core/hash.ts';
 
 /** Facts of one object by name, such as `column status` → `INTEGER NOT NULL`. */
 export type CatalogObject = Readonly<Record<string, string>>;
@@ -45,9 +45,10 @@ export function listTexts(db: DatabaseSync): Catalog {
   return Object.fromEntries(objects.map((row) => [`${row.type} ${row.name}`, { sql: sha256(normalizeSql(row.sql)) }]));
 }
 
-/** One digest for the texts of all objects: equal exactly where `compareCatalogs` finds nothing. */
-export function digestSchema(db: DatabaseSync): string {
-  return sha256(JSON.stringify(listTexts(db)));
+/** One fingerprint for the texts of all objects as they stand: where it is equal, `compareCatalogs` finds nothing. */
+export function fingerprintSchema(db: DatabaseSync): string {
+  const objects = db.prepare(objectsSql).all() as SchemaRow[];
+  return fingerprint(objects.map((row) => `${row.type} ${row.name} ${row.sql}\n`).join(''));
 }
 
 /** The catalog that migrations make of an empty database, in memory. Throws what SQLite throws. */

@@ -1,7 +1,6 @@
 // Whether a durability really works on a file system: a write, its sync and a read-back in a scratch database of that
 // mode, beside the real one and never touching it. JFFS2 has no shared writable mmap: there journal_mode=WAL answers
 // `wal`, and everything after it fails with 5386.
-import { randomBytes } from 'node:crypto';
 import { readdirSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import { EdgeError, isEdgeError } from '../../core/errors.ts';
@@ -55,7 +54,7 @@ export function tryDurability({ data, durability }: ProbePlace): EdgeError | nul
 function writeAndReadBack(file: string, durability: Durability): void {
   const { profile } = durabilities[durability];
   // Random, as flash file systems compress. Two pages, so that a row, its overflow and their journal are written.
-  const bytes = randomBytes(2048);
+  const bytes = process.getBuiltinModule('node:crypto').randomBytes(2048);
   const writer = openWriter({ path: file, profile, durability, isFresh: true });
   try {
     writer.exec('BEGIN IMMEDIATE; CREATE TABLE Probe (bytes BLOB NOT NULL) STRICT');

@@ -2,7 +2,14 @@
 // it can be written. Names every difference and repairs none. Checks of all rows are `verify`'s, not the start's.
 import type { DatabaseSync } from 'node:sqlite';
 import { EdgeError } from '../../core/errors.ts';
-import { buildCatalog, type Catalog, compareCatalogs, describeCatalog, digestSchema, listTexts } from './catalog.ts';
+import {
+  buildCatalog,
+  type Catalog,
+  compareCatalogs,
+  describeCatalog,
+  fingerprintSchema,
+  listTexts,
+} from './catalog.ts';
 import { statOf } from './data-directory.ts';
 import { type Migration, pendingMigrations } from './migrate.ts';
 import { readPragma } from './open.ts';
@@ -13,8 +20,8 @@ export type Capability = { readonly name: string; readonly version: number };
 /** What a database must be: generated from the SQL files, but the capability, which they set. */
 export type Schema = {
   readonly migrations: readonly Migration[];
-  /** Of every object that the migrations make: `digestSchema`. */
-  readonly schemaDigest: string;
+  /** Of every object that the migrations make: `fingerprintSchema`. */
+  readonly schemaFingerprint: string;
   readonly capability: Capability;
 };
 
@@ -83,16 +90,15 @@ function refuseDifferences(file: string, differences: readonly string[]): void {
 
 /** What differs from the schema, each as one line; empty where nothing does. */
 export function catalogDifferences(db: DatabaseSync, schema: Schema): readonly string[] {
-  // An object's text decides all facts about it, so one digest answers for all of them: 1 ms instead of 4, and no list
-  // of them in memory. Only a difference is worth making the whole schema again, to say what it is.
-  if (digestSchema(db) === schema.schemaDigest) {
+  // An object's text decides all facts about it, so one fingerprint answers for all of them: 1 ms instead of 4, and no
+  // list of them in memory. Where it differs the whole schema is made again, to say how; blanks and comments may differ.
+  if (fingerprintSchema(db) === schema.schemaFingerprint) {
     return [];
   }
   const expected = buildCatalog(schema.migrations);
   const differences = compareCatalogs(textsOf(expected), listTexts(db));
   try {
-    const told = compareCatalogs(expected, describeCatalog(db));
-    return told.length > 0 ? told : ['the schema is another than the one that this program was built with'];
+    return compareCatalogs(expected, describeCatalog(db));
   } catch {
     // A view whose table or column is gone cannot be described: then the objects alone are named.
     return differences;

@@ -8,13 +8,13 @@ import { migrations } from './migrations.generated.ts';
 import { openReaderWith, type Reader } from './reader.ts';
 import type { Schema } from './readiness.ts';
 import { createReads } from './reads.ts';
-import { schemaDigest } from './schema-digest.generated.ts';
+import { schemaFingerprint } from './schema-fingerprint.generated.ts';
 import { migrateStoreWith, openStoreWith, type SqliteStoreOptions, type StoreParts } from './store.ts';
 
 /** What the migrations make of an empty database. The capability is what the last `…-capability-…` of them sets. */
 export const sqliteSchema: Schema = {
   migrations,
-  schemaDigest,
+  schemaFingerprint,
   capability: { name: 'local-control-core', version: 42 },
 };
 

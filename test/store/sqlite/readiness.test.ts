@@ -6,11 +6,11 @@ import { applyMigrations } from '../../../src/store/sqlite/migrate.ts';
 import { migrations } from '../../../src/store/sqlite/migrations.generated.ts';
 import { openReadOnly, openWriter } from '../../../src/store/sqlite/open.ts';
 import { checkReadiness, type Schema } from '../../../src/store/sqlite/readiness.ts';
-import { schemaDigest } from '../../../src/store/sqlite/schema-digest.generated.ts';
+import { schemaFingerprint } from '../../../src/store/sqlite/schema-fingerprint.generated.ts';
 import { statement } from '../../../src/store/sqlite/statement.ts';
 
 const settings = { profile: 'edge', durability: 'delete-extra' } as const;
-const schema: Schema = { migrations, schemaDigest, capability: { name: 'local-control-core', version: 42 } };
+const schema: Schema = { migrations, schemaFingerprint, capability: { name: 'local-control-core', version: 42 } };
 
 function makeDatabase(t: Test): string {
   const file = path.join(t.testdir(), 'q.db');

@@ -7,7 +7,7 @@ import type { Alarm, Clock } from '../../../src/core/ports.ts';
 import { type Operation, operation, protocol } from '../../../src/protocol/protocol.ts';
 import { read } from '../../../src/protocol/reads.ts';
 import { realClock, realIds } from '../../../src/runtime/ports.ts';
-import { digestSchema, withSchema } from '../../../src/store/sqlite/catalog.ts';
+import { fingerprintSchema, withSchema } from '../../../src/store/sqlite/catalog.ts';
 import type { DriverParts } from '../../../src/store/sqlite/driver.ts';
 import type { Migration } from '../../../src/store/sqlite/migrate.ts';
 import type { Schema } from '../../../src/store/sqlite/readiness.ts';
@@ -31,8 +31,8 @@ export const toyMigrations = [
 ];
 
 export function schemaOf(migrations: readonly Migration[]): Schema {
-  const schemaDigest = withSchema(migrations, digestSchema);
-  return { migrations, schemaDigest, capability: { name: 'toy', version: 1 } };
+  const schemaFingerprint = withSchema(migrations, fingerprintSchema);
+  return { migrations, schemaFingerprint, capability: { name: 'toy', version: 1 } };
 }
 
 /** The parts of a toy store that also hand out its connection, for a test that limits it. */
