@@ -86,13 +86,37 @@ async function bundleProgram(root: string, entry: EntryPoint): Promise<Bundle> {
   return { entry, bytes, code: named.parts.map(({ code }) => code), metafile: result.metafile };
 }
 
+// What a daemon loads at its start, whatever is in its data directory. These parts come first and so share boxes: six
+// are unpacked at a start instead of ten, which takes 1.5 ms less.
+const startEntries: ReadonlySet<string> = new Set([
+  'src/cli/main.ts',
+  'src/cli/serve-command.ts',
+  'src/http/holder.ts',
+  'src/sqlite.ts',
+]);
+
 /** The parts by what is in them: esbuild's own names and their order depend on the folder that it works in. */
 function listPartOrder({ outputs }: Metafile): readonly string[] {
+  const atStart = listStartParts(outputs);
   const keyed = Object.entries(outputs).map(([file, { inputs }]) => ({
     name: partName(file),
-    key: Object.keys(inputs).sort().join(' '),
+    key: `${atStart.has(file) ? 'at start' : 'later'} ${Object.keys(inputs).sort().join(' ')}`,
   }));
   return keyed.sort((one, other) => (one.key < other.key ? -1 : 1)).map(({ name }) => name);
+}
+
+/** The files of the parts that are reached from those entries without an `import()` on the way. */
+function listStartParts(outputs: Metafile['outputs']): ReadonlySet<string> {
+  const seen = new Set<string>();
+  const pending = Object.keys(outputs).filter((file) => startEntries.has(outputs[file]?.entryPoint ?? ''));
+  for (let file = pending.pop(); file !== undefined; file = pending.pop()) {
+    if (!seen.has(file)) {
+      seen.add(file);
+      const eager = outputs[file]?.imports.filter(({ kind }) => kind === 'import-statement') ?? [];
+      pending.push(...eager.map((imported) => imported.path).filter((imported) => imported in outputs));
+    }
+  }
+  return seen;
 }
 
 /** The packages whose code is in a bundle, sorted by name. */

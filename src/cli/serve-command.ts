@@ -57,6 +57,8 @@ export async function serveCommand(context: Context, input: Input): Promise<numb
       output.print(`${who} serves ${facts.data} (${profile}, ${durability}); socket ${facts.socket}`);
     }
     if (input.options['until-idle'] !== true) {
+      // What the start alone needed: the unpacked program, and statements that were prepared once.
+      setImmediate(giveBackMemory);
       await holder.close(await stopped.promise);
       return exitCodes.done;
     }
