@@ -41,7 +41,14 @@ export function findPart(source: OutputSource, part: LogPart, { isRaw }: { reado
   }
   const wholeStart = start === begin ? start : boundaryAfter(source, { start, end });
   const wholeEnd = isEnded && end === keptEnd ? end : boundaryBefore(source, end);
-  return { start: wholeStart, end: Math.max(wholeStart, wholeEnd) };
+  return { start: wholeStart, end: wholeEnd > wholeStart ? wholeEnd : firstCharacterEnd(source, wholeStart) };
+}
+
+/** A page that is smaller than a character holds that one: whoever goes on behind it must come to the end. */
+function firstCharacterEnd(source: OutputSource, start: number): number {
+  const { keptEnd, isEnded } = source.look();
+  const end = boundaryAfter(source, { start: start + 1, end: keptEnd });
+  return isEnded || boundaryBefore(source, end) === end ? end : start;
 }
 
 function findStart(source: OutputSource, part: LogPart, begin: number): number {

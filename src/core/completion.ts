@@ -2,7 +2,8 @@
 //
 // Order of judgement, first match wins:
 //   1. proven unstarted            → given back (or takes the end of a durable cancel or timeout)
-//   2. an intent that was durable  → its end, whatever the exit code: task timeout, cancel, shutdown
+//   2. an intent that was durable  → its end, whatever the exit code: task timeout, cancel; shutdown where it was
+//                                    carried out: a command that ended before that was stopped by nobody
 //   3. lost                        → lost, and its step fails or is retried where the task allows that
 //   4. the command's own outcome   → succeeded, or failed and perhaps retried
 import { assert } from './errors.ts';
@@ -26,6 +27,8 @@ export type AttemptFacts =
       readonly finishedAtMs: number | null;
       readonly durationMs: number | null;
       readonly note: string | null;
+      /** A stop of this attempt was carried out before its end, or may have been. */
+      readonly isStopped: boolean;
     }
   /** An in-process handler: it has no exit code, only success or the text of what it threw. */
   | { readonly kind: 'returned'; readonly errorSummary: string | null }
@@ -94,13 +97,17 @@ export function decideCompletion(input: CompletionInput): readonly EventDraft[] 
     };
     return endWithRetry(input, 'timed_out', known);
   }
-  if (attempt.stopReason === 'shutdown' || facts.kind === 'lost') {
+  if (facts.kind === 'lost' || (attempt.stopReason === 'shutdown' && !endedByItself(facts))) {
     return endLost(input);
   }
   if (isSuccess(facts)) {
     return [end(input, 'succeeded', knownOf(input), { stepStatus: 'succeeded', stepResultCode: null, stepDue: null })];
   }
   return endWithRetry(input, 'failed', knownOf(input));
+}
+
+function endedByItself(facts: AttemptFacts): boolean {
+  return facts.kind === 'exited' && !facts.isStopped;
 }
 
 function isSuccess(facts: AttemptFacts): boolean {

@@ -28,6 +28,8 @@ export type AttemptEnd =
       readonly startedAtMs: number;
       readonly finishedAtMs: number;
       readonly durationMs: number;
+      /** By the monotonic clock, rounded down to 10 ms: a moment after the command's end. */
+      readonly endUptimeMs: number;
       readonly outputBytes: number;
       readonly outputTruncated: boolean;
       readonly isForced: boolean;
@@ -71,6 +73,7 @@ export function describeExit(input: EndInput, receipt: Receipt): AttemptEnd {
     startedAtMs: readTaken(directory, attemptId)?.atMs ?? receipt.endedAtMs - durationMs,
     finishedAtMs: receipt.endedAtMs,
     durationMs,
+    endUptimeMs: receipt.endUptimeMs,
     outputBytes,
     outputTruncated,
     isForced: ending.isForced,

@@ -79,7 +79,7 @@ export const start = protocol({
   },
   collided: ({ idempotencyKey }): StartOutcome => ({
     kind: 'conflict',
-    reason: `the idempotency key ${idempotencyKey} was taken at the same moment`,
+    reason: `${idempotencyKey === null ? 'an id' : `the idempotency key ${idempotencyKey}`} was taken at the same moment`,
   }),
 });
 
@@ -104,8 +104,8 @@ export function planAndAdmit(options: {
     const { kind, reason } = planned.refusal;
     return { outcome: kind === 'not-found' ? { kind, reason } : { kind, code: 'not_startable', reason } };
   }
-  const { isQuarantined, isPublisherRevoked } = head;
-  const facts = { head, isQuarantined, isPublisherRevoked };
+  const { isQuarantined, quarantineReason, isPublisherRevoked } = head;
+  const facts = { head, isQuarantined, quarantineReason, isPublisherRevoked };
   return decideAdmission({ plan: planned.plan, facts, request, circumstances });
 }
 

@@ -3,6 +3,7 @@
 import { appendLifecycle, appendPublication, type GenerationTarget, sealGeneration } from '../core/publication.ts';
 import type { PackageSignature, Publisher } from '../core/publisher.ts';
 import type { MaterializedRevision, PackageFile } from '../core/revision.ts';
+import { quarantined } from '../core/start-guard.ts';
 import { hasTransition, lifecycleTransitions } from '../core/states.ts';
 import { cancelCondemned } from './condemned.ts';
 import { type Decision, type LedgerWrite, operation, protocol } from './protocol.ts';
@@ -70,7 +71,10 @@ export function refuseInstall(
   const { packageName } = revision;
   const refuse = (code: string, reason: string) => ({ kind: 'not-allowed' as const, code, reason });
   if (condemned.isQuarantined) {
-    return refuse('quarantined', `exactly these bytes of package ${packageName} are quarantined`);
+    return refuse(
+      'quarantined',
+      quarantined(`exactly these bytes of package ${packageName} are quarantined`, condemned),
+    );
   }
   const isKeyRevoked = publisher?.revokedAtMs != null;
   const revoked = isKeyRevoked ? { keyId: publisher.keyId, reason: publisher.revokeReason } : condemned.revokedKey;
@@ -215,7 +219,7 @@ export const changeLifecycle = protocol({
     const { target } = installation;
     if (to === 'active' && (head.isQuarantined || head.isPublisherRevoked)) {
       const [code, what] = head.isQuarantined
-        ? ['quarantined', 'is quarantined; install other bytes']
+        ? ['quarantined', `${quarantined('is quarantined', head)}; install other bytes`]
         : [
             'publisher_revoked',
             `was signed by key ${installation.publisherKeyId}, which is revoked; ${remedyOfRevoked}`,

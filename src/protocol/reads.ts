@@ -30,6 +30,8 @@ export type PackageHead = {
   readonly lifecycle: LifecycleEvent;
   readonly revision: MaterializedRevision;
   readonly isQuarantined: boolean;
+  /** As whoever did that gave it; null where nobody did. */
+  readonly quarantineReason: string | null;
   readonly isPublisherRevoked: boolean;
 };
 
@@ -37,12 +39,14 @@ export type PackageHead = {
 export type StartFacts = {
   readonly head: PackageHead | null;
   readonly isQuarantined: boolean;
+  readonly quarantineReason: string | null;
   readonly isPublisherRevoked: boolean;
 };
 
 /** What keeps bytes from being installed, whoever signs them now. */
 export type LockCondemnation = {
   readonly isQuarantined: boolean;
+  readonly quarantineReason: string | null;
   /** The first of the revoked keys that signed them. */
   readonly revokedKey: { readonly keyId: string; readonly reason: string } | null;
 };

@@ -65,7 +65,7 @@ export const retry = protocol({
   },
   collided: ({ idempotencyKey }): RetryOutcome => ({
     kind: 'conflict',
-    reason: `the idempotency key ${idempotencyKey} was taken at the same moment`,
+    reason: `${idempotencyKey === null ? 'an id' : `the idempotency key ${idempotencyKey}`} was taken at the same moment`,
   }),
 });
 

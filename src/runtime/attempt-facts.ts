@@ -12,8 +12,11 @@ export function isShortage(end: AttemptEnd): end is Shortage {
   return end.kind === 'spawn-failed' && shortages.some((code) => code === end.errorCode);
 }
 
-/** Keeps what is unknown unknown: a status that may have been a signal is recorded as exit code with a note. */
-export function factsOf(end: AttemptEnd): AttemptFacts {
+/**
+ * Keeps what is unknown unknown: a status that may have been a signal is recorded as exit code with a note. `isStopped`:
+ * a stop was carried out before that end, or may have been.
+ */
+export function factsOf(end: AttemptEnd, { isStopped }: { readonly isStopped: boolean }): AttemptFacts {
   switch (end.kind) {
     case 'exited':
       return {
@@ -25,6 +28,7 @@ export function factsOf(end: AttemptEnd): AttemptFacts {
         finishedAtMs: end.finishedAtMs,
         durationMs: end.durationMs,
         note: end.note,
+        isStopped,
       };
     case 'spawn-failed':
       return isShortage(end)

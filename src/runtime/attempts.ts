@@ -28,6 +28,8 @@ type InFlight = {
   isOver: boolean;
   /** A stop of it, or of its run, was asked for before its end. */
   isStopping: boolean;
+  /** When a stop was carried out on it while it had no result; long ago, where an earlier process may have done that. */
+  haltedUptimeMs: number | null;
   cancelDeadline: CancelAlarm | null;
 };
 
@@ -59,6 +61,9 @@ export type WatchedAttempt = {
 
 /** An attempt is seen alive after a second; noted with the next commit that happens anyway. */
 const observedAfterMs = 1_000;
+
+/** Of /proc/uptime, from which a receipt has its time. */
+const uptimeTickMs = 10;
 
 export class Attempts {
   readonly #options: AttemptsOptions;
@@ -165,6 +170,7 @@ export class Attempts {
       isObserved: false,
       isOver: false,
       isStopping,
+      haltedUptimeMs: isStopping ? Number.NEGATIVE_INFINITY : null,
       cancelDeadline: null,
     };
     this.#undecided.delete(place.attemptId);
@@ -205,11 +211,23 @@ export class Attempts {
       return;
     }
     entry.isStopping = true;
+    if (!this.#hasEnded(entry)) {
+      entry.haltedUptimeMs ??= this.#options.clock.observe().uptimeMs;
+    }
     if (entry.executorType === 'handler') {
       handlers.stop(attemptId);
     } else {
       executor.stop(attemptId, { graceMs: Math.min(entry.graceMs, graceMsMax) });
     }
+  }
+
+  /**
+   * Whether a stop was carried out before a command ended, or may have been. `endUptimeMs` is rounded down to the tick of
+   * the kernel's uptime, so a stop within the same tick may have come first.
+   */
+  isStoppedBefore(attemptId: string, endUptimeMs: number | null): boolean {
+    const haltedUptimeMs = this.#inFlight.get(attemptId)?.haltedUptimeMs ?? null;
+    return haltedUptimeMs !== null && (endUptimeMs === null || endUptimeMs + uptimeTickMs > haltedUptimeMs);
   }
 
   /**

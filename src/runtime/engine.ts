@@ -147,7 +147,7 @@ function assemble(options: EngineOptions, { store, clock, alarm }: Ports) {
     takeOutput,
     onQuiet: options.onQuiet ?? null,
     onRunEnd: options.drives ? lane.runEnded : null,
-    tidy: () => removeRunDirectory(runDirectory, { isOwn: options.runDirectory === null }),
+    tidy: () => removeRunDirectory(runDirectory, data),
     begin: (launch) => beginAttempt(launch, { executor, handlers, packagesDirectory, guard, base, onEnd }),
     log,
   });

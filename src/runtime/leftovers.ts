@@ -19,6 +19,7 @@ import type { Store } from '../store/store.ts';
 import type { Attempts } from './attempts.ts';
 import type { Deliveries } from './deliveries.ts';
 import { describeError, type Log } from './log.ts';
+import { setAsideDamaged } from './recovery.ts';
 import type { Starts } from './starts.ts';
 
 export type LeftoversOptions = {
@@ -76,7 +77,10 @@ export class Leftovers {
   async #look(attemptId: string, hasAside: boolean): Promise<void> {
     const { store, executor, attempts, clock, log } = this.#options;
     const runId = readRunId(attemptDirectory(this.#options.runDirectory, attemptId));
-    const rows = runId === null ? null : await store.read(read('wholeRun', { runId }));
+    const rows = runId === null ? null : await this.#readRun(runId);
+    if (rows === 'damaged') {
+      return;
+    }
     const attempt = rows?.attempts.get(attemptId) ?? null;
     if (rows === null || attempt === null) {
       const evidence = executor.inspect(attemptId, clock.observe().bootId);
@@ -91,6 +95,20 @@ export class Leftovers {
     const isAside = (await store.read(read('setAside', { runId: rows.run.id }))) !== null;
     if (!isAside && isTerminalAttempt(attempt.status)) {
       await this.#settle({ rows, attempt }, executor.inspect(attemptId, attempt.bootId ?? ''));
+    }
+  }
+
+  /** Those of a damaged run stay for `doctor`, which is told here: no list of running runs may lead to it any more. */
+  async #readRun(runId: string): Promise<RunRows | null | 'damaged'> {
+    const { store, log } = this.#options;
+    try {
+      return await store.read(read('wholeRun', { runId }));
+    } catch (error) {
+      if (!isEdgeError(error) || error.code !== 'damaged') {
+        throw error;
+      }
+      await setAsideDamaged({ store, log }, runId, error);
+      return 'damaged';
     }
   }
 

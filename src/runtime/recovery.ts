@@ -2,7 +2,7 @@
 // table in the protocols. It never ends a run and never guesses; what cannot be decided is left and reported. Nothing
 // that it does matters twice: killed anywhere, it is simply done again.
 import type { AttemptFacts } from '../core/completion.ts';
-import { isEdgeError, stopOnDefect } from '../core/errors.ts';
+import { type EdgeError, isEdgeError, stopOnDefect } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
 import type { RunAttempt, RunRows, Span } from '../core/records.ts';
 import { isTerminalAttempt } from '../core/states.ts';
@@ -47,14 +47,22 @@ export async function forEachRunningRun(
         if (!isEdgeError(error) || error.code !== 'damaged') {
           throw error;
         }
-        log(`run ${runId}: set aside: ${describeError(error)}`);
-        const aside = operation(setAsideRun, { runId, code: error.code, summary: error.message });
-        // Whoever meets it next sets it aside, then.
-        await store.submit(aside).catch((reason: unknown) => log(`run ${runId}: ${describeError(reason)}`));
+        await setAsideDamaged({ store, log }, runId, error);
       }
     }
     after = page.next;
   } while (after !== null);
+}
+
+/** Where that cannot be written, whoever meets the run next does it. */
+export async function setAsideDamaged(
+  { store, log }: Pick<RecoveryOptions, 'store' | 'log'>,
+  runId: string,
+  error: EdgeError,
+): Promise<void> {
+  log(`run ${runId}: set aside: ${describeError(error)}`);
+  const aside = operation(setAsideRun, { runId, code: error.code, summary: error.message });
+  await store.submit(aside).catch((reason: unknown) => log(`run ${runId}: ${describeError(reason)}`));
 }
 
 /**

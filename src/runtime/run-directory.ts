@@ -13,7 +13,7 @@ import {
   statSync,
   writeFileSync,
 } from 'node:fs';
-import { join, resolve } from 'node:path';
+import { basename, dirname, join, resolve } from 'node:path';
 import { EdgeError } from '../core/errors.ts';
 import { fromFileError } from '../core/file-error.ts';
 import { fingerprint } from '../core/hash.ts';
@@ -32,7 +32,8 @@ function userId(): number {
 
 /**
  * Memory-backed where that is possible: process identity means nothing after a reboot, and none of it belongs on flash.
- * One directory a data directory; the same answer in every process of this user.
+ * One directory a data directory. Where attempts are left it is the one that they are in, however the data directory is
+ * called now and whatever places have come since: looked for elsewhere they would be taken for gone, and run again.
  */
 export function runDirectoryOf(data: string, asked: string | null): string {
   return levelsOf(data, asked).at(-1)!;
@@ -43,14 +44,25 @@ function levelsOf(data: string, asked: string | null): readonly string[] {
   if (asked !== null) {
     return [resolve(asked)];
   }
+  const left = findLeftAttempts(data);
+  if (left !== null) {
+    return [left];
+  }
   const places = ['/run', `/run/user/${userId()}`, '/var/run', '/dev/shm'].filter(isUsable);
   const place = places.find(isInMemory) ?? places.find((name) => name === '/run');
   if (place === undefined) {
-    return [join(resolve(data), 'run')];
+    return [ownPlace(data)];
   }
   // Where others write too, a name for everybody would be whose who comes first.
-  const own = join(place, isShared(place) ? `qinglong-edge-${userId()}` : 'qinglong-edge');
+  const own = join(place, isShared(place) ? `${ownName}-${userId()}` : ownName);
   return [own, join(own, fingerprint(resolve(data)))];
+}
+
+const ownName = 'qinglong-edge';
+
+/** Where the system has no place for it. */
+function ownPlace(data: string): string {
+  return join(resolve(data), 'run');
 }
 
 /** Whether this user may write there, and nobody else may rename what this user has there. */
@@ -71,8 +83,32 @@ export function makeRunDirectory(data: string, asked: string | null): string {
   const levels = levelsOf(data, asked);
   levels.forEach(makePrivateDirectory);
   const runDirectory = levels.at(-1)!;
+  const left = findLeftAttempts(data);
+  if (left !== null && !isSameDirectory(left, runDirectory)) {
+    throw new EdgeError('busy', `attempts that have not been settled are in the run directory ${left}`, {
+      hint: `go on with --run-dir ${left}, or without --run-dir, until they have ended`,
+    });
+  }
   claimRunDirectory(runDirectory, resolve(data));
   return runDirectory;
+}
+
+/** Beside the database: where the attempts are. Not synced: after a power cut there are none. */
+const placeFile = 'run-directory';
+
+/** The run directory that this data directory had last, while attempts are in it; null where there are none. */
+function findLeftAttempts(data: string): string | null {
+  const place = readText(join(resolve(data), placeFile));
+  return place !== null && listAttempts(place).length > 0 ? place : null;
+}
+
+function listAttempts(runDirectory: string): readonly string[] {
+  try {
+    return readdirSync(join(runDirectory, 'attempts'));
+  } catch {
+    // Gone with the memory that it was in, or out of reach: whoever uses it says so.
+    return [];
+  }
 }
 
 /** Names the data directory whose attempts are here: those of another one would be taken for its leftovers. */
@@ -83,11 +119,19 @@ function claimRunDirectory(runDirectory: string, data: string): void {
   if (trouble !== null) {
     throw trouble;
   }
-  const file = join(runDirectory, ownerFile);
+  writeOnce(join(runDirectory, ownerFile), data);
+  // A directory that nothing is kept in yet, as of `doctor`, gets no file.
+  if (existsSync(data)) {
+    writeOnce(join(data, placeFile), runDirectory);
+  }
+}
+
+/** Leaves a file alone that says this already: flash is not written for nothing. */
+function writeOnce(file: string, text: string): void {
   try {
-    if (readOwner(runDirectory) !== data) {
+    if (readText(file) !== text) {
       rmSync(file, { force: true });
-      writeFileSync(file, data, { flag: 'wx', mode: 0o600 });
+      writeFileSync(file, text, { flag: 'wx', mode: 0o600 });
     }
   } catch (error) {
     throw fromFileError(error, `write ${file}`, otherPlace);
@@ -104,9 +148,13 @@ function findOwnerTrouble(runDirectory: string, data: string): EdgeError | null 
       });
 }
 
-/** Null where nobody is named: an empty file is one whose writing was cut off. */
+/** Null where nobody is named. */
 function readOwner(runDirectory: string): string | null {
-  const file = join(runDirectory, ownerFile);
+  return readText(join(runDirectory, ownerFile));
+}
+
+/** Null where no such file is, or an empty one: its writing was cut off. */
+function readText(file: string): string | null {
   return lstatSync(file, { throwIfNoEntry: false })?.isFile() === true ? readFileSync(file, 'utf8') || null : null;
 }
 
@@ -218,7 +266,7 @@ export function refuseWithoutRoom(runDirectory: string): void {
  * Takes away what a run directory holds when no attempt has anything left in it, and the directory itself where it is
  * the product's own: memory is not left behind for every data directory that there ever was. Called by its holder.
  */
-export function removeRunDirectory(runDirectory: string, { isOwn }: { readonly isOwn: boolean }): void {
+export function removeRunDirectory(runDirectory: string, data: string): void {
   const attempts = join(runDirectory, 'attempts');
   if (!existsSync(attempts) || readdirSync(attempts).length > 0) {
     return;
@@ -226,6 +274,7 @@ export function removeRunDirectory(runDirectory: string, { isOwn }: { readonly i
   rmdirSync(attempts);
   rmSync(join(runDirectory, 'launcher.sh'), { force: true });
   rmSync(join(runDirectory, ownerFile), { force: true });
+  const isOwn = basename(dirname(runDirectory)).startsWith(ownName) || runDirectory === ownPlace(data);
   if (isOwn && readdirSync(runDirectory).length === 0) {
     rmdirSync(runDirectory);
   }

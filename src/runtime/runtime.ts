@@ -139,6 +139,11 @@ export class Runtime {
     }
   }
 
+  /** Why nothing is started now; null where nothing keeps it back. */
+  heldBack(): string | null {
+    return this.#starts.heldBack();
+  }
+
   /** Takes the executor's word on the end of an attempt. */
   report(attemptId: string, end: AttemptEnd): void {
     if (this.#leftovers.take(attemptId, end)) {
@@ -149,7 +154,12 @@ export class Runtime {
     } else if (end.kind === 'exited' || end.kind === 'lost') {
       this.#starts.noteRun();
     }
-    this.attempts.ended(attemptId, this.#options.takeOutput(attemptId, end).then(factsOf));
+    const isStopped = this.attempts.isStoppedBefore(attemptId, end.kind === 'exited' ? end.endUptimeMs : null);
+    const kept = this.#options.takeOutput(attemptId, end);
+    this.attempts.ended(
+      attemptId,
+      kept.then((taken) => factsOf(taken, { isStopped })),
+    );
   }
 
   #carryOut(settled: readonly Settled[]): void {

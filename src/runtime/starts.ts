@@ -52,6 +52,7 @@ export class Starts {
   #cancelWake: CancelAlarm | null = null;
   #holdMs = 0;
   #heldUntilMs = Number.NEGATIVE_INFINITY;
+  #heldWhy: string | null = null;
   readonly #barred = new Set<string>();
 
   constructor(options: StartsOptions) {
@@ -92,15 +93,22 @@ export class Starts {
     }
     this.#holdMs = Math.min(limits.unstartedBackoffMsMax, Math.max(limits.unstartedBackoffMsMin, 2 * this.#holdMs));
     this.#heldUntilMs = nowMs + this.#holdMs;
+    this.#heldWhy = why;
     if (this.#isOpen) {
       this.#wakeAt(this.#heldUntilMs);
     }
+  }
+
+  /** Why nothing is started now; null where nothing keeps it back. */
+  heldBack(): string | null {
+    return this.#heldWhy;
   }
 
   /** A command has run: whatever kept others from being started is over. */
   noteRun(): void {
     if (this.#holdMs > 0) {
       this.#holdMs = 0;
+      this.#heldWhy = null;
       this.#heldUntilMs = Number.NEGATIVE_INFINITY;
       this.#options.log('commands are started again');
       this.#options.store.wake();
@@ -124,6 +132,7 @@ export class Starts {
     if (nowMs < this.#heldUntilMs) {
       return;
     }
+    this.#heldWhy = null;
     this.#dueAtMs = isWhole ? pass.dueAtMs : new Map([...this.#dueAtMs, ...pass.dueAtMs]);
     // Without a free slot nothing is waited for: the end of an attempt makes the next turn.
     this.#wakeAt(pass.free > 0 ? Math.min(...pass.dueAtMs.values()) : Number.POSITIVE_INFINITY);

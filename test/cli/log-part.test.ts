@@ -136,3 +136,18 @@ t.test('one line without an end is shown by its last part', async (t) => {
   t.ok(bytes.length <= 65_536 && bytes.length > 65_530, `${bytes.length}`);
   t.notMatch(bytes.toString(), '\ufffd');
 });
+
+t.test(
+  'a page that is smaller than a character holds that one, so that whoever goes on comes to the end',
+  async (t) => {
+    const bytes = Buffer.from('a你好b');
+    const source = openSegments(t, bytes, { first: 4, second: 4, third: 4 });
+    const pages: string[] = [];
+    for (let offset = 0; offset < bytes.length; ) {
+      const page = await readPart(source, { kind: 'from', offset, bytes: 1 }, false);
+      pages.push(page.bytes.toString());
+      offset = page.end;
+    }
+    t.same(pages, ['a', '你', '好', 'b']);
+  },
+);

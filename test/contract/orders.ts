@@ -32,8 +32,10 @@ type Model = {
 };
 
 const factsOf: Readonly<Record<string, AttemptFacts>> = {
-  'exit 0': exitZero,
-  'exit 2': { ...exitZero, exitCode: 2 },
+  'exit 0': { ...exitZero, isStopped: true },
+  'exit 2': { ...exitZero, isStopped: true, exitCode: 2 },
+  'exit 0 before any stop': exitZero,
+  'exit 2 before any stop': { ...exitZero, exitCode: 2 },
   lost: { kind: 'lost', errorSummary: null },
   'taken back': { kind: 'withdrawn' },
 };
@@ -74,10 +76,11 @@ function endOf({ attempt, intent, isCancelled }: Model, facts: string): Model['a
   if (isCancelled) {
     return 'cancelled';
   }
-  if (attempt === 'claimed' || facts === 'taken back' || facts === 'lost' || intent === 'shutdown') {
+  const isStopped = intent === 'shutdown' && !facts.endsWith('before any stop');
+  if (attempt === 'claimed' || facts === 'taken back' || facts === 'lost' || isStopped) {
     return 'lost';
   }
-  return facts === 'exit 0' ? 'succeeded' : 'failed';
+  return facts.startsWith('exit 0') ? 'succeeded' : 'failed';
 }
 
 function permute<T>(items: readonly T[]): readonly (readonly T[])[] {

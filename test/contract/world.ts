@@ -204,6 +204,7 @@ export const exitZero: Extract<AttemptFacts, { kind: 'exited' }> = {
   finishedAtMs: null,
   durationMs: 20,
   note: null,
+  isStopped: false,
 };
 
 export function endAttempt({ store }: World, attempt: Awaited<ReturnType<typeof beginStep>>, facts: AttemptFacts) {

@@ -14,6 +14,7 @@ const exited = {
   outputBytes: 0,
   outputTruncated: false,
   note: null,
+  isStopped: false,
 } as const;
 const startedAtMs = 1_000;
 

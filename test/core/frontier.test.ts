@@ -91,6 +91,24 @@ t.test(
   },
 );
 
+t.test('why a run failed names the step that ended badly first, never one that only missed it', async (t) => {
+  const blamed = admitStory(planOf({ a: ['z'], z: [] }));
+  runStep(blamed, 'z', 'timed_out');
+  advance(blamed);
+  t.equal(blamed.rows.run.errorSummary, 'step z timed out');
+  t.equal(
+    [...blamed.rows.steps.values()].find(({ stepKey }) => stepKey === 'a')?.errorSummary,
+    'needs z, which is timed out',
+  );
+  const first = admitStory(planOf({ a: [], b: [], c: ['b'] }));
+  runStep(first, 'b', 'timed_out');
+  first.wallMs += 5;
+  advance(first);
+  runStep(first, 'a', 'failed');
+  advance(first);
+  t.match(first.rows.run, { status: 'failed', errorSummary: 'step b timed out' });
+});
+
 t.test('D05: a diamond whose root is written last runs it first', async (t) => {
   const story = admitStory(planOf({ b: ['a'], c: ['a'], d: ['b', 'c'], a: [] }));
   t.same(statusesOf(story), { a: 'ready', b: 'pending', c: 'pending', d: 'pending' });
@@ -106,6 +124,7 @@ t.test(
     runStep(needed, 'a', 'timed_out');
     advance(needed);
     t.match(needed.rows.run, { status: 'failed', errorCode: 'workflow_step_failed' });
+    t.equal(needed.rows.run.errorSummary, 'step a timed out', 'not: step b skipped');
     const alone = admitStory(planOf({ a: [], b: [] }));
     runStep(alone, 'a', 'timed_out');
     t.equal(advance(alone), 'unchanged');
@@ -114,7 +133,7 @@ t.test(
     t.match(alone.rows.run, {
       status: 'timed_out',
       errorCode: 'workflow_step_timed_out',
-      errorSummary: 'step a timed_out',
+      errorSummary: 'step a timed out',
     });
   },
 );

@@ -105,7 +105,7 @@ function startedActions(attempt: RunAttempt): Action[] {
   ];
 }
 
-const output = { outputBytes: 12, outputTruncated: true, finishedAtMs: 5, durationMs: 40, note: null };
+const output = { outputBytes: 12, outputTruncated: true, finishedAtMs: 5, durationMs: 40, note: null, isStopped: true };
 const facts: readonly AttemptFacts[] = [
   { kind: 'exited', exitCode: 0, signal: null, ...output },
   { kind: 'exited', exitCode: 3, signal: null, ...output, note: 'perhaps a signal' },

@@ -1,8 +1,19 @@
 // A damaged run is refused and set aside alone; everything else goes on (field case C043).
+import { execFileSync } from 'node:child_process';
+import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import t, { type Test } from 'tap';
-import { cli, createSite, listRuns, type Site, writeTracingPackage } from './product.ts';
+import {
+  attemptDirectories,
+  cli,
+  createSite,
+  listRuns,
+  type Site,
+  startCli,
+  writePackage,
+  writeTracingPackage,
+} from './product.ts';
 
 const alterations: Readonly<Record<string, string>> = {
   'an unknown state': "UPDATE RunRecords SET status = 'exploded' WHERE runKey = 1 AND number = 1",
@@ -66,3 +77,40 @@ for (const [what, sql] of Object.entries(alterations)) {
     t.equal((await cli(t, site, 'workflow', 'start', 'tracing/main', '--wait')).code, 0, 'new runs start and end');
   });
 }
+
+t.test('C043: what is left of a run whose identity was lost bars no new run', async (t) => {
+  const site = createSite(t);
+  const [, newest = ''] = await startTwo(t, site);
+  alter(
+    site,
+    `DROP TRIGGER RunIdentitiesStay; DROP TRIGGER RunIdentitiesGoLast;
+    DELETE FROM RunIdentities WHERE runId = '${newest}'`,
+  );
+  const started = await cli(t, site, 'workflow', 'start', 'tracing/main', '--wait');
+  t.equal(started.code, 0, started.err);
+  t.equal((await cli(t, site, 'verify')).code, 5, 'verify finds what is left');
+});
+
+t.test('C043: a run whose own record is damaged while its command runs is set aside by the next holder', async (t) => {
+  const site = createSite(t);
+  execFileSync('mkfifo', [join(site.root, 'gate')]);
+  const manifest = {
+    schema: 'qinglong/package@v1',
+    name: 'waits',
+    version: '1.0.0',
+    tasks: { waits: { run: ['/bin/sh', '-c', `read x <'${join(site.root, 'gate')}'`] } },
+    workflows: { main: { steps: { a: { task: 'waits' } } } },
+  };
+  const directory = writePackage(join(site.root, 'package'), { 'qinglong.json': JSON.stringify(manifest) });
+  const running = startCli(t, site, ['run', directory]);
+  while (!attemptDirectories(site).some((id) => existsSync(join(site.run, 'attempts', id, 'identity')))) {
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  running.process.kill('SIGKILL');
+  await running.ended;
+  alter(site, "UPDATE RunRecords SET status = 'exploded' WHERE number = 0");
+  const served = await cli(t, site, 'serve', '--until-idle');
+  t.match(served.err, /set aside/);
+  t.equal((await cli(t, site, 'doctor')).code, 5);
+  writeFileSync(join(site.root, 'gate'), 'go\n');
+});

@@ -1,7 +1,7 @@
 // Recovery that is itself killed, before and behind each of its commits, again and again: in the end every command ran
 // as often as is recorded, and its record is what it did.
 import { execFileSync } from 'node:child_process';
-import { writeFileSync } from 'node:fs';
+import { symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { listSession, readProcess, signalProcess } from '../../src/executor/session.ts';
@@ -139,6 +139,28 @@ for (const profile of ['edge', 'standalone']) {
     });
   }
 }
+
+t.test(
+  'commands that run are never looked for in another run directory, by whatever name their data goes',
+  async (t) => {
+    const site = createSite(t);
+    await leave(t, site, 'edge');
+    const alias = { ...site, data: join(site.root, 'alias'), run: join(site.root, 'other') };
+    symlinkSync(site.data, alias.data);
+    const refused = await cli(t, alias, 'serve', '--until-idle');
+    t.equal(refused.code, 4);
+    t.match(refused.err, `go on with --run-dir ${site.run}`);
+    t.equal(begun(site, 'again').length, 1, 'nothing was run again');
+    const serving = startCli(t, { ...alias, run: site.run }, ['--concurrency', '4', 'serve', '--until-idle']);
+    openGate(site, 'waits');
+    for (const key of ['again', 'next']) {
+      await untilBegun(site, key, key === 'again' ? 2 : 1);
+      openGate(site, key);
+    }
+    t.equal((await serving.ended).code, 0);
+    await assertTrue(t, site);
+  },
+);
 
 /** Null when both commands that can only be begun by a recovery have begun. */
 async function untilQuiet(site: Site): Promise<null> {

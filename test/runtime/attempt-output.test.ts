@@ -17,6 +17,7 @@ const exited: Extract<AttemptEnd, { kind: 'exited' }> = {
   startedAtMs: 1,
   finishedAtMs: 2,
   durationMs: 1,
+  endUptimeMs: 2,
   outputBytes: 5,
   outputTruncated: false,
   isForced: false,

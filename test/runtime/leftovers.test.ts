@@ -1,7 +1,7 @@
 // What is left of attempts that have ended: told once as news of their runs, and ended where it lives. An attempt is
 // recorded as lost while its command runs when a process looks for it in another run directory than the one before.
 import { execFileSync } from 'node:child_process';
-import { mkdirSync } from 'node:fs';
+import { mkdirSync, renameSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { newsTypes } from '../../src/core/events.ts';
@@ -54,13 +54,15 @@ async function newsOf(store: Pick<Store, 'read'>, runId: string): Promise<readon
   return news.map(({ type, payload }) => [type, (payload as { readonly summary: string }).summary]);
 }
 
-/** Lets a process that looks elsewhere record what runs as lost. */
+/** Lets a process from which the run directory is hidden record what runs as lost. */
 async function lose(scene: Scene, runId: string, isEnded = true): Promise<void> {
+  renameSync(scene.run, join(scene.root, 'hidden'));
   const engine = await scene.open({ runDirectory: join(scene.root, 'elsewhere') });
   if (isEnded) {
     await endOf(engine, runId);
   }
   await engine.close('detach');
+  renameSync(join(scene.root, 'hidden'), scene.run);
 }
 
 /** Until its sweep has told everything and removed the directories. */

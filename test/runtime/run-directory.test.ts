@@ -16,6 +16,7 @@ import {
   findRunDirectoryTrouble,
   makePrivateDirectory,
   makeRunDirectory,
+  removeRunDirectory,
   runDirectoryOf,
 } from '../../src/runtime/run-directory.ts';
 
@@ -55,6 +56,27 @@ t.test('one run directory serves one data directory', (t) => {
   t.throws(() => makeRunDirectory(other, run), { code: 'busy', message: /data directory .*\/moved$/ });
   rmSync(join(root, 'moved'), { recursive: true });
   t.equal(makeRunDirectory(other, run), run, 'and is free again when that is gone');
+  t.end();
+});
+
+t.test('while attempts are in it, a run directory stays that of its data directory, whatever that is called', (t) => {
+  const root = t.testdir({ data: {} });
+  const [data, run, other] = ['data', 'run', 'other'].map((name) => join(root, name)) as [string, string, string];
+  makeRunDirectory(data, run);
+  t.not(runDirectoryOf(data, null), run, 'an empty one binds nobody');
+  mkdirSync(join(run, 'attempts', 'at-1'), { recursive: true });
+  t.equal(runDirectoryOf(data, null), run);
+  t.equal(makeRunDirectory(data, null), run);
+  const hint = `go on with --run-dir ${run}, or without --run-dir, until they have ended`;
+  t.throws(() => makeRunDirectory(data, other), { code: 'busy', hint });
+  symlinkSync(data, join(root, 'alias'));
+  t.equal(makeRunDirectory(join(root, 'alias'), null), run);
+  renameSync(data, join(root, 'moved'));
+  t.equal(makeRunDirectory(join(root, 'moved'), null), run);
+  rmSync(join(run, 'attempts', 'at-1'), { recursive: true });
+  t.equal(makeRunDirectory(join(root, 'moved'), other), other, 'and it is free to go elsewhere then');
+  removeRunDirectory(run, join(root, 'moved'));
+  t.ok(existsSync(run), 'a directory that somebody named is left where it is');
   t.end();
 });
 

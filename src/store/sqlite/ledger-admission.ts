@@ -23,11 +23,16 @@ import {
 import { encodeIdentity, encodeRunProgress, encodeStep, type IdentityRow } from './rows-record.ts';
 import { statement } from './statement.ts';
 
+// Above every key that is in use, also by what is left of a run whose identity was lost: it must not bar new ones.
 const insertIdentitySql = `INSERT INTO RunIdentities (
-    runId, projectId, planId, workflowId, publicationDigest, packageName, generation, triggerType, triggerId,
+    runKey, runId, projectId, planId, workflowId, publicationDigest, packageName, generation, triggerType, triggerId,
     scheduledForMs, requestedBy, idempotencyKey, retryOfRunId, deadlineStartMs, deadlineStartUptimeMs, deadlineBootId,
     deadlineLengthMs
   ) VALUES (
+    1 + max(
+      coalesce((SELECT max(runKey) FROM RunIdentities), 0),
+      coalesce((SELECT max(recordKey) FROM RunRecords), 0) >> 8
+    ),
     :runId, :projectId, :planId, :workflowId, :publicationDigest, :packageName, :generation, :triggerType, :triggerId,
     :scheduledForMs, :requestedBy, :idempotencyKey, :retryOfRunId, :deadlineStartMs, :deadlineStartUptimeMs,
     :deadlineBootId, :deadlineLengthMs
