@@ -144,15 +144,34 @@ function findCommand(words: readonly string[], table: readonly Command[]): Found
     return { command, rest: [], mistakes: [mistake('', 'no command was given')] };
   }
   if (members.length === 0) {
-    const names = [helpWord, ...new Set(table.map((candidate) => candidate.words[0]!))];
-    return { command, rest: [], mistakes: [mistake(cutInput(first), `is no command${didYouMean(first, names)}`)] };
+    return { command, rest: [], mistakes: [mistake(cutInput(first), `is no command${suggest(first, table)}`)] };
   }
   const names = members.map((candidate) => candidate.words[1]!);
+  const meant = names.find((name) => name === otherWords[second ?? '']);
+  if (second !== undefined && meant !== undefined) {
+    return { command, rest: [], mistakes: [mistake(first, `has no ${second}; did you mean ${first} ${meant}?`)] };
+  }
   const rule =
     second === undefined
       ? `needs one of ${names.join(', ')}`
       : `has no ${cutInput(second)}${didYouMean(second, names) || `; it has ${names.join(', ')}`}`;
   return { command, rest: [], mistakes: [mistake(first, rule)] };
+}
+
+/** What other programs call it. */
+const otherWords: Readonly<Record<string, string>> = { remove: 'uninstall', delete: 'uninstall', rm: 'uninstall' };
+
+/** The command that was meant by a first word: its own, or the second one of a group (`logs`, `instal`). */
+function suggest(word: string, table: readonly Command[]): string {
+  const firsts = [helpWord, ...new Set(table.map(({ words }) => words[0]!))];
+  const groups = table.filter(({ words }) => words.length > 1);
+  const seconds = groups.map(({ words }) => words[1]!);
+  const wanted = otherWords[word] ?? word;
+  const second = seconds.includes(wanted) ? wanted : nearestName(wanted, [...firsts, ...seconds]);
+  const meant = groups.filter(({ words }) => words[1] === second && !firsts.includes(words[1]!));
+  return meant.length === 0
+    ? didYouMean(word, firsts)
+    : `; did you mean ${meant.map(({ words }) => words.join(' ')).join(' or ')}?`;
 }
 
 /** Whoever mistypes such a command may have put the secret anywhere. */

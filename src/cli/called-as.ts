@@ -6,17 +6,18 @@ export type Call = {
   readonly node: string;
   /** Absolute path of the program as it was named, links not followed. */
   readonly file: string;
-  readonly directory: string;
+  /** From where it is called; null for anywhere. */
+  readonly directory: string | null;
   /** The value of `PATH`. */
   readonly searchPath: string;
 };
 
-/** The bare name where `PATH` leads to the program, else `node dist/qinglong-edge.cjs`, from this directory. */
+/** The bare name where `PATH` leads to the program, else `node dist/qinglong-edge.cjs`, from that directory. */
 export function calledAs({ node, file, directory, searchPath }: Call): string {
   if (searchPath.split(':').includes(path.dirname(file))) {
     return quoteForShell(path.basename(file));
   }
-  const relative = path.relative(directory, file);
+  const relative = directory === null ? file : path.relative(directory, file);
   return [node, relative.startsWith('..') ? file : relative].map(quoteForShell).join(' ');
 }
 

@@ -51,6 +51,8 @@ export type Context = {
   readonly environment: (name: string) => string | null;
   /** How this program is called again for the same directory: in what a command says to do next. */
   readonly self: string;
+  /** The same, to be typed in any directory and by anyone: for a log. */
+  readonly selfAnywhere: string;
   /**
    * Sees what an interrupt of the terminal, or whoever manages the process, asks for. Returns how to stop listening.
    */

@@ -17,7 +17,10 @@ const workflowRule: TextRule = (text) => {
     : 'must be PACKAGE/WORKFLOW (see `workflow list`)';
 };
 const runRule: TextRule = (text) => (isIdentifier(text) ? null : 'must be the id of a run, or how one begins');
-const keyRule: TextRule = (text) => (isIdentifier(text) ? null : 'must be the id of a key (see `publisher list`)');
+const keyRule: TextRule = (text) =>
+  isIdentifier(text) && text.startsWith('pk_')
+    ? null
+    : 'must be the id of a key, as in pk_… (`publisher list` has it, and `package show` of what it signed)';
 const stepRule: TextRule = (text) => (isResourceId(text) ? null : 'must be the key of a step (see `runs show`)');
 
 const directory: Parameter = { name: 'DIR', isRequired: true, rule: anyText };

@@ -1,6 +1,7 @@
 // What `doctor` says of a data directory: its storage, what its durability gives, space, schema, damaged runs, holder.
 import { existsSync, statfsSync } from 'node:fs';
 import { isEdgeError } from '../core/errors.ts';
+import { fromFileError } from '../core/file-error.ts';
 import { limits } from '../core/limits.ts';
 import { read } from '../protocol/reads.ts';
 import type { Check } from './check.ts';
@@ -52,7 +53,7 @@ export async function checkData(context: Context): Promise<readonly Check[]> {
       const attempts = await checkAttempts(context, runDirectory);
       return [
         ...onStorage,
-        await checkConfig(context),
+        await checkConfig(context, reader),
         ...checkDatabase(reader),
         checkSetAside(reader),
         await checkPackages(context, reader),
@@ -116,7 +117,7 @@ async function checkProbe(context: Context): Promise<Check> {
     }
     return describeFailure(name, failure, { durability });
   } catch (error) {
-    return describeFailure(name, error, { durability });
+    return describeFailure(name, fromFileError(error, `write in ${data}`), { durability });
   }
 }
 
@@ -205,5 +206,19 @@ function checkUnreadable(error: unknown): Check {
 
 function describeFailure(name: string, error: unknown, facts: Check['facts']): Check {
   const { code, message, hint, exitCode } = failureOf(error);
-  return { name, state: 'bad', text: `${code}: ${message}; ${hint}`, facts: { ...facts, code }, exitCode };
+  return {
+    name,
+    state: 'bad',
+    text: `${code}: ${message}; ${withoutDoctor(hint)}`,
+    facts: { ...facts, code },
+    exitCode,
+  };
+}
+
+/** Who reads this has called it already. */
+function withoutDoctor(hint: string): string {
+  return hint
+    .replace(/^run `doctor`(?:;|, and) /, '')
+    .replace(', `doctor`', '')
+    .replace(' if it says that the file is damaged', '');
 }

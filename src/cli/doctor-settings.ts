@@ -4,9 +4,10 @@ import { didYouMean } from '../core/nearest.ts';
 import { settingNames } from '../runtime/settings.ts';
 import type { Check } from './check.ts';
 import type { Context } from './command.ts';
-import { mistakeLine } from './failure.ts';
+import { exitCodes, mistakeLine } from './failure.ts';
 import { cutInput } from './plain-text.ts';
 import { readSettings } from './session.ts';
+import type { Reader } from './storage.ts';
 
 /** With every wrong key, wherever it stands: option, environment or config.json. */
 export async function checkSettings(context: Context): Promise<Check> {
@@ -51,8 +52,16 @@ function asEdgeError(error: unknown): EdgeError {
 }
 
 /** What a person may have mistyped: keys that mean nothing to this program are kept, and do nothing. */
-export async function checkConfig({ storage, data }: Context): Promise<Check> {
+export async function checkConfig(
+  { storage, data }: Context,
+  { configError }: Pick<Reader, 'configError'>,
+): Promise<Check> {
   const name = 'config.json';
+  if (configError?.code === 'damaged') {
+    const { code, message, hint } = configError;
+    const text = `${code}: ${message}; ${hint}; until then nothing can hold the directory`;
+    return { name, state: 'bad', text, facts: { code }, exitCode: exitCodes.damaged };
+  }
   const known: readonly string[] = ['profile', 'durability', ...settingNames];
   let unknown: readonly string[];
   try {

@@ -3,7 +3,7 @@ import { assert } from '../core/errors.ts';
 import type { EventOf, RunEvent } from '../core/events.ts';
 import type { RunRows } from '../core/records.ts';
 import { neutralize } from './plain-text.ts';
-import { elapsedOf } from './step-state.ts';
+import { elapsedOf, nameLimit } from './step-state.ts';
 import type { Tone } from './terminal.ts';
 import { formatElapsed } from './times.ts';
 
@@ -84,7 +84,7 @@ function ofRun(text: string, tone: Tone | null): EventText {
 function ofStep(event: RunEvent, rows: RunRows, text: string, tone: Tone | null): EventText {
   const step = rows.steps.get(event.stepRunId ?? '');
   assert(step !== undefined, 'an event of a step names one that was created');
-  return { subject: step.stepKey, text: neutralize(text), tone };
+  return { subject: step.stepKey, text: neutralize(nameLimit(text)), tone };
 }
 
 /** Counted from 1 within the step, as `runs show` and `runs logs --attempt` count. */

@@ -1,11 +1,12 @@
 // What an event of a run's history says beyond its type and its step, in a few words. Pure.
 import type { AttemptEndPayload, RunEvent } from '../core/events.ts';
 import { neutralize } from './plain-text.ts';
+import { nameLimit } from './step-state.ts';
 import { formatBytes, formatElapsed } from './times.ts';
 
 /** Neutralized; empty where type and step say everything. */
 export function eventPhrase(event: RunEvent): string {
-  return neutralize(phraseOf(event) ?? '');
+  return neutralize(nameLimit(phraseOf(event) ?? ''));
 }
 
 function phraseOf(event: RunEvent): string | null {

@@ -12,7 +12,8 @@ export type Failure = {
   readonly exitCode: number;
 };
 
-export const exitCodes = { done: 0, usage: 2, refused: 3, damaged: 5, interrupted: 130 } as const;
+/** `left`: what was followed goes on, as when SIGQUIT comes; nothing of it is known to be cancelled. */
+export const exitCodes = { done: 0, usage: 2, refused: 3, damaged: 5, interrupted: 130, left: 131 } as const;
 
 /**
  * How `run` and `workflow start --wait` end, by the end of their run. 124 and 130 are those of timeout(1) and a shell.

@@ -42,7 +42,7 @@ function overview(table: readonly Command[], name: string): readonly string[] {
     '',
     `See \`${name} help COMMAND\` for the options of one command.`,
     'Exit codes: 0 done; 1 the run failed; 2 invalid input; 3 refused; 4 busy, full or unavailable; 5 damaged;',
-    '124 the run timed out; 130 it was cancelled.',
+    '124 the run timed out; 130 it was cancelled; 131 it was left and goes on.',
   ];
 }
 
@@ -57,16 +57,27 @@ function groupHelp({ word, commands }: Extract<HelpTopic, { kind: 'group' }>, na
   ];
 }
 
-function commandHelp(command: Command, name: string): readonly string[] {
+/** The settings of the data directory are told apart: a command takes all of them or none. */
+function splitOptions(command: Command) {
   const settings = settingOptions.every((option) => command.options.includes(option)) ? settingOptions : [];
-  const own = command.options.filter((option) => !settings.includes(option));
+  return { settings, own: command.options.filter((option) => !settings.includes(option)) };
+}
+
+/** `usage: qinglong-edge runs logs ID [STEP] [--attempt N] …`, with all that is the command's own. */
+export function usageLine(command: Command, name: string): string {
+  const { own, settings } = splitOptions(command);
   const optional = own.filter((option) => !command.requiredOptions?.includes(option));
   const forms = [
     ...optional.map((option) => `[${optionForm(option)}]`),
     ...(settings.length === 0 ? [] : ['[SETTING]...']),
   ];
+  return `usage: ${name} ${[commandForm(command), ...forms].join(' ')}`;
+}
+
+function commandHelp(command: Command, name: string): readonly string[] {
+  const { own, settings } = splitOptions(command);
   return [
-    `usage: ${name} ${[commandForm(command), ...forms].join(' ')}`,
+    usageLine(command, name),
     '',
     `${command.summary[0]!.toUpperCase()}${command.summary.slice(1)}.`,
     ...(own.length === 0 ? [] : ['', 'options:', ...optionLines(own, { isFromEnvironment: false })]),

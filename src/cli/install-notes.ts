@@ -35,7 +35,8 @@ export function describeNeeds({ missingSettings, closedDirectory }: InstallNeeds
   return [
     ...missingSettings.map(
       (name) =>
-        `it needs the setting ${name}, which has no value yet: ${self} settings set ${packageName} ${name} VALUE`,
+        `it needs the setting ${name}, which has no value yet: ${self} settings set ${packageName} ${name} - ` +
+        '(reads it from standard input)',
     ),
     ...(closedDirectory === null ? [] : [`its tasks that set \`user\` cannot run: ${reachHint(closedDirectory)}`]),
   ];

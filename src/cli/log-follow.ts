@@ -25,6 +25,7 @@ import { neutralize } from './plain-text.ts';
 import { hintRunId } from './run-id.ts';
 import { readInspection } from './runs-show.ts';
 import { pause, readSettingsToLook, runDirectoryFor } from './session.ts';
+import { nameLimit } from './step-state.ts';
 import type { Reader } from './storage.ts';
 
 export type Following = {
@@ -263,7 +264,7 @@ class LogFollower {
     const { output } = this.#context;
     const { status, errorSummary } = entry.attempt;
     if (!output.isJson && status !== 'succeeded') {
-      output.note(neutralize(`${entryText(entry)}${errorSummary === null ? '' : `: ${errorSummary}`}`));
+      output.note(neutralize(`${entryText(entry)}${errorSummary === null ? '' : `: ${nameLimit(errorSummary)}`}`));
     }
   }
 

@@ -50,6 +50,11 @@ const storage: Storage = {
     const { isHeld } = await import('../store/sqlite/holder-lock.ts');
     return isHeld(findDataDirectory(data));
   },
+  async isHeldByProcess(data, pid) {
+    const { findDataDirectory } = await import('../store/sqlite/data-directory.ts');
+    const { isHeldByProcess } = await import('../store/sqlite/holder-lock.ts');
+    return isHeldByProcess(findDataDirectory(data), pid);
+  },
   async tryDurability({ data, durability }) {
     const { tryDurability } = await import('../store/sqlite/probe.ts');
     return tryDurability({ data: realpathSync(data), durability: durability as Durability });
@@ -74,13 +79,15 @@ function createClock(): Clock {
   }
 }
 
+const call = { file: process.argv[1] ?? 'qinglong-edge', searchPath: environmentVariable('PATH') ?? '' };
+
 runProgram({
   argv: process.argv.slice(2),
-  name: calledAs({
-    node: process.argv0,
-    file: process.argv[1] ?? 'qinglong-edge',
-    directory: process.cwd(),
-    searchPath: environmentVariable('PATH') ?? '',
+  name: calledAs({ ...call, node: process.argv0, directory: process.cwd() }),
+  nameAnywhere: calledAs({
+    ...call,
+    node: process.argv0.includes('/') ? process.execPath : process.argv0,
+    directory: null,
   }),
   storage,
   clock,

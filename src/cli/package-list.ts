@@ -64,6 +64,7 @@ function packageDocument(head: PackageHead): object {
     state: lifecycle.state,
     reason: lifecycle.reason,
     isQuarantined,
+    quarantineReason: head.quarantineReason,
     signedBy: publisherKeyId,
     isPublisherRevoked,
     publication: { state: publication.state, version: publication.version, digest: publication.publicationDigest },
@@ -92,6 +93,12 @@ export async function showCommand(context: Context, input: Input): Promise<numbe
   return exitCodes.done;
 }
 
+function describeQuarantine({ quarantineReason }: PackageHead): Cell | null {
+  return quarantineReason === null
+    ? null
+    : { text: `${quarantineReason}; nothing of it starts: install other bytes`, tone: 'red' };
+}
+
 function describeSigner({ installation, isPublisherRevoked }: PackageHead): Cell | null {
   const { publisherKeyId: keyId } = installation;
   return isPublisherRevoked
@@ -107,6 +114,7 @@ function showPackage(head: PackageHead, paint: Context['output']['paint']): read
     ['title', revision.title],
     ['state', packageState(head)],
     ['reason', lifecycle.reason],
+    ['quarantined', describeQuarantine(head)],
     ['generation', `${target.generation}, installed ${formatTime(installation.installedAtMs)}`],
     ['published', `${publication.state}, version ${publication.version}`],
     ['lock digest', target.lockDigest],

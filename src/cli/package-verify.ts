@@ -2,6 +2,7 @@
 // of them again; changes nothing.
 import path from 'node:path';
 import type { Mistake } from '../core/errors.ts';
+import { quarantined } from '../core/start-guard.ts';
 import { remedyOfRevoked } from '../protocol/package.ts';
 import { type PackageHead, read } from '../protocol/reads.ts';
 import { localProjectId } from '../runtime/settings.ts';
@@ -27,6 +28,7 @@ export type PackageVerification = {
     readonly keyId: string | null;
   };
   readonly isQuarantined: boolean;
+  readonly quarantineReason: string | null;
 };
 
 /** Throws `damaged` where not even the list of the files is what it was. */
@@ -54,6 +56,7 @@ export async function verifyPackage(
     added,
     signature,
     isQuarantined: head.isQuarantined,
+    quarantineReason: head.quarantineReason,
   };
 }
 
@@ -104,7 +107,7 @@ export async function verifyCommand(context: Context, input: Input): Promise<num
 }
 
 function describe(verification: PackageVerification, self: string): readonly string[] {
-  const { packageName, version, generation, files, differences, added, signature, isQuarantined } = verification;
+  const { packageName, version, generation, files, differences, added, signature } = verification;
   const what = `${packageName} ${version}, generation ${generation}`;
   const head =
     differences.length === 0
@@ -117,8 +120,10 @@ function describe(verification: PackageVerification, self: string): readonly str
   const more = added.map(
     (file) => `  ${file} was added since; it is no part of the package, and no install removes it`,
   );
-  const quarantined = isQuarantined ? ['quarantined: nothing of it starts; install other bytes'] : [];
-  return [...head, ...more, ...quarantined, describeSignature(signature)];
+  const told = verification.isQuarantined
+    ? [`${quarantined('quarantined', verification)}: nothing of it starts; install other bytes`]
+    : [];
+  return [...head, ...more, ...told, describeSignature(signature)];
 }
 
 function describeSignature({ state, keyId }: PackageVerification['signature']): string {

@@ -7,7 +7,7 @@ import { quoteForShell } from './called-as.ts';
 import type { Context } from './command.ts';
 import { commands } from './commands.ts';
 import { exitCodes, failureOf } from './failure.ts';
-import { commandForm, helpText } from './help.ts';
+import { helpText, usageLine } from './help.ts';
 import { givenSettings, type OptionValues } from './options.ts';
 import { createOutput, type Output, type OutputStream } from './output.ts';
 import { neutralizeLines } from './plain-text.ts';
@@ -18,6 +18,8 @@ export type ProgramOptions = {
   readonly argv: readonly string[];
   /** How it was called, as a person types it. */
   readonly name: string;
+  /** The same, wherever it is typed. */
+  readonly nameAnywhere: string;
   readonly storage: Storage;
   readonly clock: Clock;
   readonly alarm: Alarm;
@@ -88,25 +90,27 @@ function usageError({ command, mistakes }: Extract<Parsed, { kind: 'mistaken' }>
       ? `${only.path} ${only.rule}`.trim()
       : `the command line has ${mistakes.length} mistakes`;
   const form = command === null ? `${name} --help` : `${name} ${command.words.join(' ')} --help`;
-  const usage = command === null ? '' : `usage: ${name} ${commandForm(command)}; `;
+  const usage = command === null ? '' : `${usageLine(command, name)}; `;
   return new EdgeError('invalid', message, { hint: `${usage}see \`${form}\``, mistakes });
 }
 
 function createContext(options: ProgramOptions, output: Output, values: OptionValues): Context {
   const { storage, clock, alarm, onSignal } = options;
   const { data, 'run-dir': runDirectory = null, profile = null, durability = null } = values;
+  const directory = path.resolve(data ?? '.qinglong-edge');
   return {
     output,
     storage,
     clock,
     alarm,
-    data: path.resolve(data ?? '.qinglong-edge'),
+    data: directory,
     runDirectory: runDirectory === null ? null : path.resolve(runDirectory),
     profile,
     durability,
     givenSettings: givenSettings(values),
     environment: options.environment,
     self: selfOf(options, data ?? null),
+    selfAnywhere: `${options.nameAnywhere} --data ${quoteForShell(directory)}`,
     onSignal,
   };
 }

@@ -14,12 +14,17 @@ import { hintRunId } from './run-id.ts';
 import { watchRun } from './run-watch.ts';
 import type { Session } from './session.ts';
 import { readStart } from './start-text.ts';
+import type { Holder } from './storage.ts';
 import { chooseWorkflow } from './workflow-choice.ts';
 
 export async function runCommand(context: Context, input: Input): Promise<number> {
   const packagePath = path.resolve(input.arguments[0]!);
   // Before anything is written: which workflow is meant must be clear from what was typed and the package alone.
-  const workflowId = await chooseWorkflow(packagePath, input.options.workflow ?? null);
+  const choice = await chooseWorkflow(packagePath, input.options.workflow ?? null);
+  if (choice.kind === 'refused') {
+    return context.output.fail(choice.failure);
+  }
+  const { workflowId } = choice;
   return await inForeground(context, { command: 'run', mayCreate: true }, async (foreground) => {
     const packageName = await install(context, foreground.session, packagePath);
     if (packageName === null) {
@@ -88,9 +93,29 @@ export async function watchStart(
   }
   if (session.holder !== null && !output.isJson) {
     output.note(`carried on by process ${session.holder.pid} (${session.holder.command})`);
-    // Its attempt directories are gone before anyone else could read them whole; failures alone are kept.
-    const logs = `${self} runs logs ${hintRunId(runId)}`;
-    output.note(`output is kept of failed steps only; while one runs: ${logs} [STEP]`);
+    output.note(await describeKept(session.holder, `${self} runs logs ${hintRunId(runId)} [STEP]`));
   }
   return await watchRun(context, foreground, runId);
+}
+
+/** The attempt directories of another process are gone before anyone could read them whole: its settings decide. */
+async function describeKept({ socket }: Holder, logs: string): Promise<string> {
+  const { askStatus } = await import('../http/holder-client.ts');
+  const keepOutput =
+    socket === null
+      ? null
+      : await askStatus(socket).then(
+          ({ settings }) => settings.keepOutput,
+          () => null,
+        );
+  switch (keepOutput) {
+    case 'always':
+      return `what the steps write: ${logs}`;
+    case 'never':
+      return `output is not kept; while a step runs: ${logs}`;
+    case 'failures':
+      return `output is kept of failed steps only; while one runs: ${logs}`;
+    case null:
+      return `while a step runs: ${logs}`;
+  }
 }

@@ -20,7 +20,7 @@ import { hintRunId } from './run-id.ts';
 import { createJsonView, createPlainView, type RunView, type RunViewOptions } from './run-view.ts';
 import type { Session } from './session.ts';
 
-/** Returns the exit code of the run, or that of an interrupt where it was left running. */
+/** Returns the exit code of the run, or that of one that was left running. */
 export async function watchRun(context: Context, foreground: Foreground, runId: string): Promise<number> {
   const { session, outputs, interrupts } = foreground;
   const evidence = await session.reads.read(read('admissionOfRun', { runId }));
@@ -37,7 +37,7 @@ export async function watchRun(context: Context, foreground: Foreground, runId: 
     if (rows === null) {
       view.close();
       tellLeft(context, session, { runId, isCancelling: isCancelling() });
-      return exitCodes.interrupted;
+      return exitCodes.left;
     }
     return await showEnd(context, { session, view, inspection: inspectRun(rows, evidence) });
   } finally {
@@ -52,7 +52,7 @@ async function createView(options: RunViewOptions): Promise<RunView> {
   }
   return output.terminal().canRedraw
     ? (await import('./tree-view.ts')).createTreeView(options)
-    : createPlainView(options);
+    : (await import('./run-waiting.ts')).withWaiting(options.context, createPlainView(options));
 }
 
 /** Titles of the generation that the run has, where it is the present one; they are a courtesy. */

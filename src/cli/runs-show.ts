@@ -10,7 +10,7 @@ import { paintLine } from './line.ts';
 import { outputHint } from './result.ts';
 import { findRunId, hintRunId } from './run-id.ts';
 import { withReader } from './session.ts';
-import { attemptWord, describeRun, elapsedOf } from './step-state.ts';
+import { attemptWord, describeRun, elapsedOf, nameLimit } from './step-state.ts';
 import type { Reader } from './storage.ts';
 import { glyphsOf } from './terminal.ts';
 import { formatBytes, formatTime } from './times.ts';
@@ -96,7 +96,7 @@ function attemptRows({ steps }: RunInspection, nowMs: number): readonly (readonl
       elapsedOf(attempt, nowMs) ?? '',
       attempt.signal ?? (attempt.exitCode === null ? '' : `${attempt.exitCode}`),
       outputText(attempt),
-      attempt.errorSummary ?? '',
+      nameLimit(attempt.errorSummary ?? ''),
     ]);
 }
 

@@ -1,6 +1,7 @@
 // `serve`: holds a data directory and carries its runs on until it is stopped, or until nothing can progress.
 import type { EdgeError } from '../core/errors.ts';
 import type { Run } from '../core/records.ts';
+import type { Holder } from '../http/holder.ts';
 import { buildInfo } from '../runtime/build-info.generated.ts';
 import type { OnStop } from '../runtime/settings.ts';
 import type { Context, Input } from './command.ts';
@@ -10,7 +11,7 @@ import { neutralize } from './plain-text.ts';
 import { hintRunId } from './run-id.ts';
 import { openHolding, readSettings } from './session.ts';
 import { describeRun } from './step-state.ts';
-import { formatTime } from './times.ts';
+import { formatCount, formatTime } from './times.ts';
 
 /** `run 01a22d40-9156 (demo/main) failed: step a failed; see …`. */
 function describeEnd({ id, packageName, workflowId, status, errorSummary }: Run, self: string): string {
@@ -20,54 +21,89 @@ function describeEnd({ id, packageName, workflowId, status, errorSummary }: Run,
   return status === 'succeeded' ? what : `${what}; see \`${self} runs show ${hintRunId(id)}\``;
 }
 
-export async function serveCommand(context: Context, input: Input): Promise<number> {
+/** Why a daemon ends, and what becomes of what runs. */
+type Ending = { readonly why: string; readonly onStop: OnStop; readonly error?: EdgeError };
+
+/** `ends at SIGTERM: stops 2 commands that run`. */
+function describeEnding({ why, onStop }: Ending, runningCount: number): string {
+  const count = `${formatCount(runningCount, 'command')} that ${runningCount === 1 ? 'runs' : 'run'}`;
+  const effect = onStop === 'stop' ? `stops ${count}` : `leaves ${count} to whoever holds the directory next`;
+  return `ends ${why}: ${runningCount === 0 ? 'nothing runs' : effect}`;
+}
+
+export async function serveCommand(given: Context, input: Input): Promise<number> {
+  // Whoever reads its log is somewhere else.
+  const context = { ...given, self: given.selfAnywhere };
   const { output, clock } = context;
   // A daemon whose log nobody reads goes on.
   output.onUnread(() => {});
-  const stopped = Promise.withResolvers<OnStop>();
-  const damaged = Promise.withResolvers<EdgeError>();
+  const stopped = Promise.withResolvers<Ending>();
+  const damaged = Promise.withResolvers<Ending>();
   const settings = await readSettings(context);
   // Ctrl-\ is for who has no time: nothing is stopped first.
   const stopListening = context.onSignal((signal) =>
-    stopped.resolve(signal === 'SIGQUIT' ? 'detach' : settings.onStop),
+    stopped.resolve({ why: `at ${signal}`, onStop: signal === 'SIGQUIT' ? 'detach' : settings.onStop }),
   );
   const log = (line: string) => output.note(`${formatTime(clock.observe().wallMs)} ${neutralize(line)}`);
+  const ends = listEnds((run) => log(describeEnd(run, context.self)), { isVerbose: input.options.verbose === true });
   try {
-    const onRunEnd = (run: Run) => {
-      if (run.status !== 'succeeded' || input.options.verbose === true) {
-        log(describeEnd(run, context.self));
-      }
-    };
     const holder = await openHolding(context, {
       settings,
       command: 'serve',
       onOutput: null,
       log,
-      onRunEnd,
-      onDamage: damaged.resolve,
+      onRunEnd: ends.add,
+      // Nothing more is started, so waiting leads nowhere; what runs is left to whoever comes once that is mended.
+      onDamage: (error) => damaged.resolve({ why: 'as the database is damaged', onStop: 'detach', error }),
       onQuiet: giveBackMemory,
-      onStopRequest: (onStop) => stopped.resolve(onStop ?? settings.onStop),
+      onStopRequest: (onStop) => stopped.resolve({ why: 'as `stop` asks', onStop: onStop ?? settings.onStop }),
     });
-    const { profile, durability } = holder.store.info;
-    const facts = { data: context.data, profile, durability, socket: holder.socketPath, pid: process.pid };
-    if (output.isJson) {
-      output.printJson({ type: 'ready', version: buildInfo.version, ...facts });
-    } else {
-      const who = `qinglong-edge ${buildInfo.version} (process ${facts.pid})`;
-      output.print(`${who} serves ${facts.data} (${profile}, ${durability}); socket ${facts.socket}`);
-    }
-    if (input.options['until-idle'] !== true) {
+    tellReady(context, holder);
+    ends.open();
+    const isUntilIdle = input.options['until-idle'] === true;
+    if (!isUntilIdle) {
       // What the start alone needed: the unpacked program, and statements that were prepared once.
       setImmediate(giveBackMemory);
-      await holder.close(await stopped.promise);
-      return exitCodes.done;
     }
-    const idle = holder.runtime.idle().then(() => settings.onStop);
-    const end = await Promise.race([damaged.promise, stopped.promise, idle]);
-    // Nothing more is started, so waiting leads nowhere; what runs is left to whoever comes once that is mended.
-    await holder.close(typeof end === 'string' ? end : 'detach');
-    return typeof end === 'string' ? exitCodes.done : output.fail(failureOf(end));
+    const idle = (): Promise<Ending> =>
+      holder.runtime.idle().then(() => ({ why: 'as nothing can progress', onStop: settings.onStop }));
+    const end = await Promise.race(isUntilIdle ? [damaged.promise, stopped.promise, idle()] : [stopped.promise]);
+    log(describeEnding(end, holder.runtime.attempts.count));
+    await holder.close(end.onStop);
+    return end.error === undefined ? exitCodes.done : output.fail(failureOf(end.error));
   } finally {
     stopListening();
+  }
+}
+
+/** What ended while the directory was taken over is told once it is said who serves it. */
+function listEnds(tell: (run: Run) => void, { isVerbose }: { readonly isVerbose: boolean }) {
+  let early: Run[] | null = [];
+  return {
+    add(run: Run): void {
+      if (run.status === 'succeeded' && !isVerbose) {
+        return;
+      }
+      if (early === null) {
+        tell(run);
+      } else {
+        early.push(run);
+      }
+    },
+    open(): void {
+      early?.forEach(tell);
+      early = null;
+    },
+  };
+}
+
+function tellReady({ output, data }: Context, { store, socketPath }: Holder): void {
+  const { profile, durability } = store.info;
+  const facts = { data, profile, durability, socket: socketPath, pid: process.pid };
+  if (output.isJson) {
+    output.printJson({ type: 'ready', version: buildInfo.version, ...facts });
+  } else {
+    const who = `qinglong-edge ${buildInfo.version} (process ${facts.pid})`;
+    output.print(`${who} serves ${facts.data} (${profile}, ${durability}); socket ${facts.socket}`);
   }
 }

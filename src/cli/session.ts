@@ -58,7 +58,10 @@ export async function openSession(context: Context, options: SessionOptions): Pr
   try {
     return await openPatiently(context, open, async () => true);
   } catch (error) {
-    throw await explainBusy(context, error, ({ pid }) => `it does not answer: try again, or end it: kill ${pid}`);
+    throw await explainBusy(context, error, ({ pid, command }) => {
+      const end = command === 'serve' ? `${context.self} stop` : `kill ${pid}`;
+      return `it does not answer: try again, or end it: ${end}`;
+    });
   }
 }
 

@@ -15,6 +15,10 @@ export async function setCommand(context: Context, input: Input): Promise<number
   if (broken !== null) {
     throw new EdgeError('invalid', `VALUE ${broken}`, { hint: 'give another value' });
   }
+  // A file that was not there, or a program that failed, comes in as nothing.
+  if (given === '-' && value === '' && !context.output.isJson) {
+    context.output.note('standard input is empty: so is the value');
+  }
   return await changeSetting(context, { packageName, name, value });
 }
 

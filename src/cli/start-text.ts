@@ -9,10 +9,14 @@ export type Started =
   | { readonly kind: 'run'; readonly runId: string; readonly isNew: boolean; readonly isPruned: boolean }
   | { readonly kind: 'refused'; readonly failure: Failure };
 
-/** `self` is how this program is called; `packageName` is what was to be started. */
+/** `self` is how this program is called; `packageName` is what was to be started; `isOfPlan`: a plan was given. */
 export function readStart(
   outcome: StartOutcome,
-  { self, packageName }: { readonly self: string; readonly packageName: string },
+  {
+    self,
+    packageName,
+    isOfPlan = false,
+  }: { readonly self: string; readonly packageName: string; readonly isOfPlan?: boolean },
 ): Started {
   switch (outcome.kind) {
     case 'created':
@@ -21,7 +25,7 @@ export function readStart(
     case 'existing-pruned':
       return { kind: 'run', runId: outcome.runId, isNew: false, isPruned: true };
     case 'conflict':
-      return refused('conflict', outcome.reason, 'use another key, or make the plan again');
+      return refused('conflict', outcome.reason, isOfPlan ? 'make the plan again' : 'use another key');
     case 'not-allowed':
       return refused('not-allowed', outcome.reason, notAllowedHint(outcome.code, { self, packageName }));
     case 'not-found':
@@ -39,7 +43,7 @@ function notAllowedHint(
     case 'package_uninstalled':
       return `install it again: ${self} package install DIR`;
     default:
-      return `see \`${self} package list\``;
+      return `see \`${self} package show ${packageName}\``;
   }
 }
 

@@ -6,6 +6,7 @@ import { type Cell, formatPairs, formatTable } from './columns.ts';
 import type { Context } from './command.ts';
 import { measureFiles } from './directory-size.ts';
 import { exitCodes } from './failure.ts';
+import { neutralize } from './plain-text.ts';
 import { shortRunId } from './run-id.ts';
 import { type ActiveAttempt, collectStatus, type StatusFacts, type WaitingStep } from './status-facts.ts';
 import { formatBytes, formatCount, formatCountdown, formatElapsed, formatTime } from './times.ts';
@@ -59,7 +60,15 @@ function toDocument({ data }: Context, facts: StatusFacts, space: Space): object
     profile: facts.profile,
     durability: facts.durability,
     isHeld: facts.isHeld,
-    holder: holder === null ? null : { ...holder, version: answer?.version ?? null, phase: answer?.phase ?? null },
+    holder:
+      holder === null
+        ? null
+        : {
+            ...holder,
+            version: answer?.version ?? null,
+            phase: answer?.phase ?? null,
+            heldBack: answer?.heldBack ?? null,
+          },
     runs: { running: facts.runningCount, setAside: facts.setAsideCount },
     attempts: active.map(({ look, ...attempt }) => ({ ...attempt, ...look })),
     waiting,
@@ -82,6 +91,7 @@ function toText(context: Context, facts: StatusFacts, space: Space): readonly st
     ['set aside', asideCell(facts)],
     ['damaged', damagedCell(facts)],
     ['commands', `${facts.active.length} running, of ${facts.settings.concurrency} at most`],
+    ['held back', heldBackCell(facts)],
     ['space', spaceText(facts, space)],
     ['settings', settingsCell(facts)],
   ];
@@ -120,6 +130,11 @@ function asideCell({ setAside, setAsideCount }: StatusFacts): Cell | null {
 function damagedCell({ damaged }: StatusFacts): Cell | null {
   const texts = [...new Set(damaged.map(({ why }) => why))];
   return texts.length === 0 ? null : { text: `${texts.join('; ')}; look at it with \`verify\``, tone: 'red' };
+}
+
+function heldBackCell({ answer }: StatusFacts): Cell | null {
+  const why = answer?.heldBack ?? null;
+  return why === null ? null : { text: neutralize(`nothing is started for now, and tried again: ${why}`), tone: 'red' };
 }
 
 function spaceText({ settings }: StatusFacts, space: Space): string {
@@ -192,17 +207,12 @@ function elapsedText({ elapsedMs, startedAtMs }: ActiveAttempt, nowMs: number): 
 }
 
 function waitingLines({ output, clock, self }: Context, facts: StatusFacts): readonly string[] {
-  const { waiting, hasMoreWaiting, settings } = facts;
+  const { waiting, hasMoreWaiting } = facts;
   if (waiting.length === 0) {
     return [];
   }
-  const nowMs = clock.observe().wallMs;
   const shown = waiting.slice(0, waitingShownMax);
-  const rows = shown.map((step) => [
-    ...runCell(step),
-    step.stepKey,
-    waitingText(step, { nowMs, concurrency: settings.concurrency }),
-  ]);
+  const rows = shown.map((step) => [...runCell(step), step.stepKey, describeWaiting(step, facts, { clock })]);
   const leftCount = waiting.length - shown.length;
   const count = `${formatCount(leftCount, 'step')}${hasMoreWaiting ? ' or more' : ''}`;
   const more = `${count} behind these; ${self} status --json`;
@@ -213,17 +223,23 @@ function waitingLines({ output, clock, self }: Context, facts: StatusFacts): rea
   ];
 }
 
-function waitingText(
+/** `a free slot, of 1`. */
+export function describeWaiting(
   { waitsFor, dueInMs, workflowConcurrency }: WaitingStep,
-  { nowMs, concurrency }: { readonly nowMs: number; readonly concurrency: number },
+  { settings }: Pick<StatusFacts, 'settings'>,
+  { clock }: Pick<Context, 'clock'>,
 ): string {
   switch (waitsFor) {
-    case 'due':
-      return `its next try in ${formatCountdown(dueInMs ?? 0)}, at ${formatTime(nowMs + (dueInMs ?? 0))}`;
+    case 'due': {
+      const leftMs = dueInMs ?? 0;
+      return `its next try in ${formatCountdown(leftMs)}, at ${formatTime(clock.observe().wallMs + leftMs)}`;
+    }
     case 'workflow':
       return `its workflow, of which ${workflowConcurrency} may run at once`;
+    case 'held-back':
+      return 'commands to be started again (held back)';
     case 'slot':
-      return `a free slot, of ${concurrency}`;
+      return `a free slot, of ${settings.concurrency}`;
     case 'holder':
       return 'somebody who holds the directory';
     case 'nothing':

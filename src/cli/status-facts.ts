@@ -34,8 +34,11 @@ export type ActiveAttempt = StepName & {
   readonly look: AttemptLook;
 };
 
-/** What a ready step waits for: a retry's time, its workflow's limit, a free slot, or somebody who starts it. */
-export type WaitingFor = 'due' | 'workflow' | 'slot' | 'holder' | 'nothing';
+/**
+ * What a ready step waits for: a retry's time, its workflow's limit, a free slot, that anything is started at all, or
+ * somebody who starts it.
+ */
+export type WaitingFor = 'due' | 'workflow' | 'slot' | 'held-back' | 'holder' | 'nothing';
 
 export type WaitingStep = StepName & {
   readonly waitsFor: WaitingFor;
@@ -87,7 +90,7 @@ export async function collectStatus(context: Context): Promise<StatusFacts> {
     const runDirectory = runDirectoryFor(context, holder);
     const active = rows.active.flatMap((found) => describeActive(found, { now, runDirectory }));
     const starts = holder !== null && holder.socket !== null;
-    const waiting = describeWaiting(rows.ready, { active, settings, now, starts });
+    const waiting = describeWaiting(rows.ready, { active, settings, now, starts, answer });
     return { ...rows, profile, durability, isHeld, holder, answer, settings, settingsError, active, waiting };
   });
 }
@@ -185,11 +188,15 @@ function describeWaiting(
     readonly settings: RuntimeSettings;
     readonly now: Now;
     readonly starts: boolean;
+    readonly answer: HolderStatus | null;
   },
 ): readonly WaitingStep[] {
-  const { active, settings, now, starts } = options;
+  const { active, settings, now, starts, answer } = options;
   const workflowOf = ({ packageName, workflowId }: StepName) => `${packageName}/${workflowId}`;
-  const busy = active.filter(({ look }) => look.state !== 'undecidable' && look.state !== 'over');
+  // One that has ended has its slot until its holder knows that; without one the next holder frees it.
+  const isFree = ({ look }: ActiveAttempt) =>
+    look.state === 'undecidable' || (look.state === 'over' && answer === null);
+  const busy = active.filter((attempt) => !isFree(attempt));
   const busyOf = new Map<string, number>();
   const take = (name: StepName) => busyOf.set(workflowOf(name), (busyOf.get(workflowOf(name)) ?? 0) + 1);
   busy.forEach(take);
@@ -204,6 +211,9 @@ function describeWaiting(
     }
     if (workflow.concurrency !== null && (busyOf.get(workflowOf(name)) ?? 0) >= workflow.concurrency) {
       return { ...waiting, waitsFor: 'workflow' };
+    }
+    if ((answer?.heldBack ?? null) !== null) {
+      return { ...waiting, waitsFor: 'held-back' };
     }
     if (free <= 0) {
       return { ...waiting, waitsFor: 'slot' };

@@ -89,6 +89,11 @@ export function elapsedOfStep(step: StepInspection, nowMs: number): string | nul
   return elapsedOf(step.startedAtMs === null ? step : (step.attempts.at(-1) ?? step), nowMs);
 }
 
+/** Names what a signal of the kernel's stands for. */
+export function nameLimit(text: string): string {
+  return text.replaceAll('ended by SIGXCPU', 'ended by SIGXCPU: its cpu limit is used up');
+}
+
 /** Why a step ended as it did, where there is something to say. */
 export function reasonOf(step: Pick<StepInspection, 'status' | 'errorSummary' | 'resultCode'>): string | null {
   const isPlain = step.status === 'succeeded' || step.status === 'running' || step.status === 'pending';
@@ -96,5 +101,5 @@ export function reasonOf(step: Pick<StepInspection, 'status' | 'errorSummary' | 
 }
 
 function neutralizeOrNull(text: string | null): string | null {
-  return text === null ? null : neutralize(text);
+  return text === null ? null : neutralize(nameLimit(text));
 }

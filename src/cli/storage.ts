@@ -53,6 +53,8 @@ export type Storage = {
   openReader(options: { readonly data: string }): Promise<Reader>;
   /** Whether a process holds the lock of the directory now, whatever holder.json says. */
   isHeld(data: string): Promise<boolean>;
+  /** Whether the kernel says that this process holds it; false also where it does not tell. */
+  isHeldByProcess(data: string, pid: number): Promise<boolean>;
   /** config.json of the directory; null where there is none. Throws `invalid` where it is no JSON object. */
   readConfig(data: string): Promise<ConfigFile | null>;
   /** Null where nobody holds the directory, or where there is none. */

@@ -17,7 +17,7 @@ export async function admitCommand(context: Context, input: Input): Promise<numb
   const plan = await readPlan(input.arguments[0]!);
   return await withVerbs(context, { command: 'workflow admit', mayCreate: false }, async ({ verbs }) => {
     const outcome = await verbs.admit({ plan, requestedBy: operatorName() });
-    const started = readStart(outcome, { self, packageName: plan.target.packageName });
+    const started = readStart(outcome, { self, packageName: plan.target.packageName, isOfPlan: true });
     if (started.kind === 'refused') {
       return output.fail(started.failure);
     }

@@ -3,27 +3,45 @@ import { EdgeError } from '../core/errors.ts';
 import { didYouMean } from '../core/nearest.ts';
 import { readManifestFile } from '../runtime/manifest-file.ts';
 import { checkPackage, openContents } from '../runtime/package-source.ts';
+import { type Failure, refusal } from './failure.ts';
 import { cutInput } from './plain-text.ts';
 
+export type WorkflowChoice =
+  | { readonly kind: 'chosen'; readonly workflowId: string }
+  | { readonly kind: 'refused'; readonly failure: Failure };
+
 /**
- * The workflow that was asked for, or the only one. Throws `invalid` where that is not one, and for a package with
- * mistakes, with all of them; reads the manifest alone where it is sound.
+ * The workflow that was asked for, or the only one that may start. Refuses one that is disabled. Throws `invalid` where
+ * that is not one, and for a package with mistakes, with all of them; reads the manifest alone where it is sound.
  */
-export async function chooseWorkflow(path: string, asked: string | null): Promise<string> {
-  const { name, workflowIds } = await readWorkflows(path);
-  if (asked !== null) {
-    if (workflowIds.includes(asked)) {
-      return asked;
-    }
-    const rule = `is no workflow of package ${name}${didYouMean(asked, workflowIds)}`;
-    throw choiceError(`--workflow ${cutInput(asked)} ${rule}`, hintFor(workflowIds), '--workflow', rule);
+export async function chooseWorkflow(path: string, asked: string | null): Promise<WorkflowChoice> {
+  const { name, workflows } = await readWorkflows(path);
+  const enabledIds = workflows.filter(({ enabled }) => enabled).map(({ id }) => id);
+  if (asked === null) {
+    return { kind: 'chosen', workflowId: chooseOnly(name, enabledIds, workflows.length) };
   }
-  const [only] = workflowIds;
-  if (only !== undefined && workflowIds.length === 1) {
+  const found = workflows.find(({ id }) => id === asked);
+  if (found === undefined) {
+    const rule = `is no workflow of package ${name}${didYouMean(asked, enabledIds)}`;
+    throw choiceError(`--workflow ${cutInput(asked)} ${rule}`, hintFor(enabledIds), '--workflow', rule);
+  }
+  if (!found.enabled) {
+    const hint = 'remove `enabled: false` from it in the manifest, or start another one';
+    return { kind: 'refused', failure: refusal('not-allowed', `workflow ${asked} is disabled in its package`, hint) };
+  }
+  return { kind: 'chosen', workflowId: asked };
+}
+
+function chooseOnly(name: string, enabledIds: readonly string[], count: number): string {
+  const [only] = enabledIds;
+  if (only !== undefined && enabledIds.length === 1) {
     return only;
   }
-  const rule = only === undefined ? 'has no workflow to run' : `has ${workflowIds.length} workflows`;
-  throw choiceError(`package ${name} ${rule}`, hintFor(workflowIds), name, rule);
+  const none = count === 0 ? 'has no workflow to run' : 'has no workflow that is enabled';
+  const rule = only === undefined ? none : `has ${enabledIds.length} workflows`;
+  const hint =
+    only === undefined && count > 0 ? 'remove `enabled: false` from one in its manifest' : hintFor(enabledIds);
+  throw choiceError(`package ${name} ${rule}`, hint, name, rule);
 }
 
 function hintFor(workflowIds: readonly string[]): string {
@@ -36,12 +54,9 @@ function choiceError(message: string, hint: string, path: string, rule: string):
   return new EdgeError('invalid', message, { hint, mistakes: [{ file: null, path, line: null, rule }] });
 }
 
-async function readWorkflows(
-  path: string,
-): Promise<{ readonly name: string; readonly workflowIds: readonly string[] }> {
-  const manifest = (await readManifest(path)) ?? (await checkPackage(path)).manifest;
-  const workflowIds = manifest.workflows.filter(({ enabled }) => enabled).map(({ id }) => id);
-  return { name: manifest.name, workflowIds };
+async function readWorkflows(path: string) {
+  const { name, workflows } = (await readManifest(path)) ?? (await checkPackage(path)).manifest;
+  return { name, workflows };
 }
 
 /** Null where there is anything wrong: then the whole check tells everything at once. */

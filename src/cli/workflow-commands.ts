@@ -90,6 +90,7 @@ export async function planCommand(context: Context, input: Input): Promise<numbe
   const guard = decideStart(plan.target, {
     head,
     isQuarantined: head.isQuarantined,
+    quarantineReason: head.quarantineReason,
     isPublisherRevoked: head.isPublisherRevoked,
   });
   if (guard !== null) {

@@ -8,6 +8,9 @@ const noRight: Meaning = {
   code: 'unavailable',
   hint: 'give this user the right to write there, or use another directory',
 };
+const noSight: Meaning = { code: 'unavailable', hint: 'run this as the owner of that directory' };
+/** What only looks has no use for a right to write. */
+const looking = /^(read|look at) /;
 const noDescriptor: Meaning = {
   code: 'unavailable',
   hint: 'let this user open more files (ulimit -n), then try again',
@@ -40,7 +43,8 @@ export function fromFileError(error: unknown, doing: string, hint: string | null
   if (code === null) {
     return error;
   }
-  const meaning = meanings[code] ?? {
+  const isUnseen = (code === 'EACCES' || code === 'EPERM') && looking.test(doing);
+  const meaning = (isUnseen ? noSight : meanings[code]) ?? {
     code: 'unavailable',
     hint: 'check the storage (kernel log, `doctor`), then try again',
   };

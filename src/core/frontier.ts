@@ -48,7 +48,7 @@ export function decideFrontier(plan: Plan, rows: RunRows): FrontierDecision {
   for (const step of plan.steps) {
     const blocker = skipped.get(step.stepKey);
     if (blocker !== undefined) {
-      const errorSummary = `needs ${blocker.key}, which is ${blocker.status}`;
+      const errorSummary = `needs ${blocker.key}, which is ${wordOf(blocker.status)}`;
       const payload = { resultCode: dependencyNotSucceeded, errorSummary };
       events.push(draft('step.skipped', payload, { stepRunId: step.stepRunId }));
       statuses.set(step.stepKey, 'skipped');
@@ -62,7 +62,7 @@ export function decideFrontier(plan: Plan, rows: RunRows): FrontierDecision {
   }
   if ([...statuses.values()].every(isTerminalStep)) {
     const status = aggregateStatus([...statuses.values()]);
-    return { kind: 'terminal', status, events: [...events, endDraft(status, plan, statuses)] };
+    return { kind: 'terminal', status, events: [...events, endDraft(status, findCulprit(plan, rows, statuses))] };
   }
   const readyStepRunIds = plan.steps
     .filter(({ stepKey }) => statuses.get(stepKey) === 'ready')
@@ -108,15 +108,34 @@ function spreadSkips(
   return skipped;
 }
 
-function endDraft(status: RunEndStatus, plan: Plan, statuses: ReadonlyMap<string, StepStatus>): EventDraft {
-  const errorCode = runErrorCodes[status];
-  const firstBad = plan.steps.find(({ stepKey }) => {
-    const end = statuses.get(stepKey)!;
-    return end !== 'succeeded' && (status !== 'failed' || end === 'failed');
+type Culprit = { readonly stepKey: string; readonly status: StepStatus };
+
+/** What came to a bad end by itself explains more than what only missed it: the lowest is told. */
+const blameRanks: Readonly<Partial<Record<StepStatus, number>>> = { failed: 0, timed_out: 0, cancelled: 1, skipped: 2 };
+
+/** The step that is to blame: the first that failed or timed out, whatever its place in the plan. */
+function findCulprit(plan: Plan, { steps }: RunRows, statuses: ReadonlyMap<string, StepStatus>): Culprit | null {
+  const bad = plan.steps.flatMap(({ stepKey, stepRunId }) => {
+    const status = statuses.get(stepKey)!;
+    const rank = blameRanks[status];
+    // Of one that ends in this very pass there is no time yet.
+    const endedAtMs = steps.get(stepRunId)?.finishedAtMs ?? Number.MAX_SAFE_INTEGER;
+    return rank === undefined ? [] : [{ stepKey, status, rank, endedAtMs }];
   });
-  const culprit = firstBad ?? plan.steps.find(({ stepKey }) => statuses.get(stepKey) !== 'succeeded');
+  // Those that ended in the same millisecond stay in the order of the plan.
+  bad.sort((left, right) => left.rank - right.rank || left.endedAtMs - right.endedAtMs);
+  return bad[0] ?? null;
+}
+
+/** As people read it. */
+function wordOf(status: StepStatus): string {
+  return status.replaceAll('_', ' ');
+}
+
+function endDraft(status: RunEndStatus, culprit: Culprit | null): EventDraft {
+  const errorCode = runErrorCodes[status];
   const errorSummary =
-    errorCode === null || culprit === undefined ? null : `step ${culprit.stepKey} ${statuses.get(culprit.stepKey)}`;
+    errorCode === null || culprit === null ? null : `step ${culprit.stepKey} ${wordOf(culprit.status)}`;
   const payload = { errorCode, errorSummary };
   switch (status) {
     case 'succeeded':

@@ -1,16 +1,16 @@
 // The one port through which core meets the platform: SHA-256. Everything else in core is plain computation.
 
 /**
- * SHA-256 of a UTF-8 string or bytes, as 64 lowercase hex digits. The first one loads `node:crypto`, which costs 5 ms and
- * 2 MiB: a runtime that starts and finds nothing to do asks for none.
+ * SHA-256 of a UTF-8 string or bytes, as 64 lowercase hex digits. The first one loads `node:crypto`, which costs 5 ms
+ * and 2 MiB: a runtime that starts and finds nothing to do asks for none.
  */
 export function sha256(data: string | Uint8Array): string {
   return process.getBuiltinModule('node:crypto').hash('sha256', data, 'hex');
 }
 
 /**
- * 64 bits that tell texts apart, as 16 hex digits, without `node:crypto`: FNV-1a over the UTF-16 code units in two lanes
- * with different starts. For names and for comparisons in which nobody gains by two texts that share them.
+ * 64 bits that tell texts apart, as 16 hex digits, without `node:crypto`: FNV-1a over the UTF-16 code units in two
+ * lanes with different starts. For names and for comparisons in which nobody gains by two texts that share them.
  */
 export function fingerprint(text: string): string {
   let [low, high] = [0x811c9dc5, 0xcbf29ce4];

@@ -11,6 +11,7 @@ export type GuardFacts = {
   } | null;
   /** A quarantine on exactly this project, package, installation and lock. */
   readonly isQuarantined: boolean;
+  readonly quarantineReason: string | null;
   readonly isPublisherRevoked: boolean;
 };
 
@@ -24,7 +25,8 @@ export function decideStart(
   const { head } = facts;
   const name = target.packageName;
   if (facts.isQuarantined) {
-    return { code: 'quarantined', reason: `generation ${target.generation} of package ${name} is quarantined` };
+    const what = `generation ${target.generation} of package ${name} is quarantined`;
+    return { code: 'quarantined', reason: quarantined(what, facts) };
   }
   if (facts.isPublisherRevoked) {
     const reason = `the key that signed generation ${target.generation} of package ${name} was revoked`;
@@ -58,6 +60,11 @@ export function decideStart(
     };
   }
   return null;
+}
+
+/** With the reason that was given for it. */
+export function quarantined(what: string, { quarantineReason }: Pick<GuardFacts, 'quarantineReason'>): string {
+  return quarantineReason === null ? what : `${what} (${quarantineReason})`;
 }
 
 /** Null if the plan says exactly what the revision and the publication say; else the first difference. */

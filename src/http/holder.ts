@@ -35,7 +35,8 @@ export async function openHolder(options: HolderOptions): Promise<Holder> {
   let phase: 'opening' | 'open' | 'closing' = 'opening';
   let server: SocketServer | null = null;
   const describe = () => ({ phase, pid: process.pid, command, version: buildInfo.version });
-  const status = (): HolderStatus => ({ ...describe(), settings });
+  let opened: Engine | null = null;
+  const status = (): HolderStatus => ({ ...describe(), settings, heldBack: opened?.runtime.heldBack() ?? null });
   const requestStop: Served['requestStop'] = ({ onStop }) => {
     if (onStopRequest === null) {
       return { kind: 'not-allowed', pid: process.pid, command };
@@ -63,6 +64,7 @@ export async function openHolder(options: HolderOptions): Promise<Holder> {
   };
   try {
     const engine = await openEngine({ ...options, openStore });
+    opened = engine;
     opening.resolve(engine.verbs);
     phase = 'open';
     const close = async (onStop: 'stop' | 'detach') => {

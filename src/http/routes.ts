@@ -39,6 +39,8 @@ export type HolderStatus = {
   readonly version: string;
   /** The settings in force, wherever they come from. */
   readonly settings: RuntimeSettings;
+  /** Why nothing is started now, whatever is ready; null where nothing keeps it back. */
+  readonly heldBack: string | null;
 };
 
 export type StopOutcome =

@@ -79,9 +79,14 @@ export const start = protocol({
   },
   collided: ({ idempotencyKey }): StartOutcome => ({
     kind: 'conflict',
-    reason: `${idempotencyKey === null ? 'an id' : `the idempotency key ${idempotencyKey}`} was taken at the same moment`,
+    reason: `${nameKey(idempotencyKey)} was taken at the same moment`,
   }),
 });
+
+/** What two starts at the same moment can both have taken. */
+export function nameKey(idempotencyKey: string | null): string {
+  return idempotencyKey === null ? 'an id' : `the idempotency key ${idempotencyKey}`;
+}
 
 /** Plans a run of a workflow of the present generation with the first two fresh ids, and admits it. */
 export function planAndAdmit(options: {

@@ -2,7 +2,7 @@
 // old one. Nothing of the old run changes. Replay first, as in `start`.
 import { verifyAdmission } from '../core/admission.ts';
 import { isTerminalRun } from '../core/states.ts';
-import { ordinaryRequest, planAndAdmit, type StartOutcome } from './admit.ts';
+import { nameKey, ordinaryRequest, planAndAdmit, type StartOutcome } from './admit.ts';
 import { type Decision, protocol } from './protocol.ts';
 import { type AdmissionKey, type Reads, read } from './reads.ts';
 
@@ -65,7 +65,7 @@ export const retry = protocol({
   },
   collided: ({ idempotencyKey }): RetryOutcome => ({
     kind: 'conflict',
-    reason: `${idempotencyKey === null ? 'an id' : `the idempotency key ${idempotencyKey}`} was taken at the same moment`,
+    reason: `${nameKey(idempotencyKey)} was taken at the same moment`,
   }),
 });
 

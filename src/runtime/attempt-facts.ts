@@ -13,8 +13,8 @@ export function isShortage(end: AttemptEnd): end is Shortage {
 }
 
 /**
- * Keeps what is unknown unknown: a status that may have been a signal is recorded as exit code with a note. `isStopped`:
- * a stop was carried out before that end, or may have been.
+ * Keeps what is unknown unknown: a status that may have been a signal is recorded as exit code with a note.
+ * `isStopped`: a stop was carried out before that end, or may have been.
  */
 export function factsOf(end: AttemptEnd, { isStopped }: { readonly isStopped: boolean }): AttemptFacts {
   switch (end.kind) {

@@ -28,7 +28,7 @@ type InFlight = {
   isOver: boolean;
   /** A stop of it, or of its run, was asked for before its end. */
   isStopping: boolean;
-  /** When a stop was carried out on it while it had no result; long ago, where an earlier process may have done that. */
+  /** When a stop was carried out on it while it had no result; long ago, where an earlier process may have done so. */
   haltedUptimeMs: number | null;
   cancelDeadline: CancelAlarm | null;
 };
@@ -222,8 +222,8 @@ export class Attempts {
   }
 
   /**
-   * Whether a stop was carried out before a command ended, or may have been. `endUptimeMs` is rounded down to the tick of
-   * the kernel's uptime, so a stop within the same tick may have come first.
+   * Whether a stop was carried out before a command ended, or may have been. `endUptimeMs` is rounded down to the tick
+   * of the kernel's uptime, so a stop within the same tick may have come first.
    */
   isStoppedBefore(attemptId: string, endUptimeMs: number | null): boolean {
     const haltedUptimeMs = this.#inFlight.get(attemptId)?.haltedUptimeMs ?? null;

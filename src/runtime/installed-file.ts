@@ -1,5 +1,6 @@
-// One installed file, compared with what was digested when it was installed. Owns what "the same" means: a regular file,
-// these bytes, executable or not as it was; and the stamp by which an unchanged file is known without reading it.
+// One installed file, compared with what was digested when it was installed. Owns what "the same" means: a regular
+// file, these bytes, executable or not as it was; and the stamp by which an unchanged file is known without reading
+// it.
 import { closeSync, constants, lstatSync, openSync, readSync, type Stats } from 'node:fs';
 import { join } from 'node:path';
 import type { PackageFile } from '../core/revision.ts';

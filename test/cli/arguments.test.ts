@@ -162,3 +162,21 @@ t.test('a value that says another option is one only with =', async (t) => {
   const parsed = parseArguments(['run', 'p', '--key=--json'], commands, nothing);
   t.match(parsed, { kind: 'mistaken', mistakes: [{ path: '--key' }] });
 });
+
+t.test('a command of a group is found by its own word, and by what others call it', async (t) => {
+  t.same(mistakesOf('logs 01a'), ['logs is no command; did you mean runs logs?']);
+  t.same(mistakesOf('instal ./x'), ['instal is no command; did you mean package install?']);
+  t.same(mistakesOf('remove demo'), ['remove is no command; did you mean package uninstall?']);
+  t.same(mistakesOf('package remove demo'), ['package has no remove; did you mean package uninstall?']);
+  t.same(
+    mistakesOf('package rn'),
+    mistakesOf('package xy').map((told) => told.replace('xy', 'rn')),
+  );
+  t.same(mistakesOf('stauts'), ['stauts is no command; did you mean status?']);
+});
+
+t.test('a key is told by its id, and where that is', async (t) => {
+  t.match(mistakesOf('publisher revoke key.pub --reason leaked'), [
+    /^KEY must be the id of a key, as in pk_… \(`publisher list` has it, .+\), but is "key\.pub"$/,
+  ]);
+});

@@ -15,3 +15,9 @@ t.test('any other is called as a file, from the directory where that is shorter 
   t.equal(of('/opt/edge/qinglong-edge.cjs'), 'node /opt/edge/qinglong-edge.cjs');
   t.equal(of('/home/me/project/my edge.cjs', '/opt/node/bin/node'), "/opt/node/bin/node 'my edge.cjs'");
 });
+
+t.test('for a log, which is read anywhere, the path of the program is absolute', async (t) => {
+  const file = '/opt/qle/dist/qinglong-edge.cjs';
+  t.equal(calledAs({ node: 'node', file, directory: '/', searchPath: '' }), 'node opt/qle/dist/qinglong-edge.cjs');
+  t.equal(calledAs({ node: 'node', file, directory: null, searchPath: '' }), `node ${file}`);
+});

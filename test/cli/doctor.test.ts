@@ -108,3 +108,29 @@ t.test('doctor tells what Node.js makes of TZ, whatever stands there', async (t)
     t.match(out, pattern, JSON.stringify(zone));
   }
 });
+
+t.test('a config.json that lost profile and durability is damage to doctor, as it is to serve', async (t) => {
+  const site = createSite(t);
+  await call(t, site, 'package', 'install', writeSteps(site, 'demo', { a: { shell: 'true' } }));
+  writeFileSync(join(site.data, 'config.json'), '{"keepOutput":"always"}\n');
+  const refused = await call(t, site, 'serve', '--until-idle');
+  t.equal(refused.code, 5);
+  t.match(refused.err, /^qinglong-edge: damaged: \S+config\.json no longer says profile and durability; put back/);
+  const { code, out } = await call(t, site, 'doctor');
+  t.equal(code, 5);
+  t.match(out, /^config\.json +bad +damaged: \S+config\.json no longer says profile and durability; put back/m);
+  const status = await call(t, site, 'status');
+  t.match(status.out, /^settings +cannot be read, so nothing can hold the directory: .+ no longer says profile/m);
+  t.notMatch(status.out, 'as a holder that is started here would have them');
+  t.equal(status.code, 0);
+});
+
+t.test('doctor on a database that is none does not send its reader to doctor', async (t) => {
+  const site = createSite(t);
+  await call(t, site, 'package', 'install', writeSteps(site, 'demo', { a: { shell: 'true' } }));
+  writeFileSync(join(site.data, 'qinglong.db'), 'no database'.repeat(400));
+  const { code, out } = await call(t, site, 'doctor');
+  t.equal(code, 5);
+  t.match(out, /^database +bad +damaged: .+ is not a database \(SQLite 26\); restore a backup$/m);
+  t.match((await call(t, site, 'runs', 'list')).err, '; run `doctor`; restore a backup if it says');
+});

@@ -37,7 +37,8 @@ t.test('serve says when it is ready, and ends with 0', async (t) => {
   );
   serving.process.kill('SIGTERM');
   const { code, err } = await serving.ended;
-  t.same([code, err], [0, '']);
+  t.equal(code, 0);
+  t.match(err, /^\S+ \S+ ends at SIGTERM: nothing runs\n$/);
 });
 
 t.test('commands beside a serve go through it, and take effect at once', async (t) => {
@@ -170,4 +171,22 @@ t.test('commands that come at the same time wait for one another', async (t) => 
     [0, 0, 0],
     all.map(({ err }) => err).join(''),
   );
+});
+
+t.test('beside a daemon it is told what its own settings keep of the output', async (t) => {
+  const told = {
+    failures: /^output is kept of failed steps only; while one runs: .+ runs logs \S+ \[STEP\]$/m,
+    always: /^what the steps write: .+ runs logs \S+ \[STEP\]$/m,
+    never: /^output is not kept; while a step runs: .+ runs logs \S+ \[STEP\]$/m,
+  } as const;
+  for (const [policy, line] of Object.entries(told)) {
+    const site = createSite(t);
+    const serving = start(t, site, ['serve', '--keep-output', policy]);
+    await printed(serving, 'serves');
+    const { code, err } = await call(t, site, 'run', writeSteps(site, 'demo', { a: { shell: 'true' } }));
+    t.equal(code, 0, err);
+    t.match(err, line);
+    t.equal((await call(t, site, 'stop')).code, 0);
+    t.equal((await serving.ended).code, 0);
+  }
 });

@@ -95,7 +95,7 @@ t.test('a second interrupt leaves the run, and whoever holds the directory next 
   await printed(running, 'cancelling');
   running.process.kill('SIGINT');
   const { code, err } = await running.ended;
-  t.equal(code, 130);
+  t.equal(code, 131);
   t.match(err, /\nrun \S+ is being cancelled, but nobody holds the directory now: a command .* is not killed\n/);
   t.match(err, `\ncarry it to its end: ${selfOf(site)} serve --until-idle\n`);
   t.equal((await newestRun(t, site)).run.status, 'running');
@@ -160,4 +160,22 @@ t.test('a quarantined package is refused', async (t) => {
   const { code, err } = await call(t, site, 'run', directory);
   t.equal(code, 3);
   t.match(err, /^qinglong-edge: not-allowed: .*quarantined/);
+});
+
+t.test('a run that waits for others says once what it waits for, where lines are printed', async (t) => {
+  const site = createSite(t);
+  const serving = start(t, site, ['serve']);
+  await printed(serving, 'serves');
+  await call(t, site, 'package', 'install', writeSteps(site, 'first', { a: { shell: waits } }));
+  const { runId } = await ask<{ runId: string }>(t, site, 'workflow', 'start', 'first/main');
+  const gate = start(t, site, ['runs', 'events', runId, '--follow']);
+  await printed(gate, 'attempt.started');
+  const running = start(t, site, ['run', writeSteps(site, 'second', { b: { shell: 'true' } })]);
+  await printed(running, 'waits for');
+  t.equal((await call(t, site, 'runs', 'cancel', runId)).code, 0);
+  const { code, err } = await running.ended;
+  t.equal(code, 0);
+  t.same(err.match(/step b waits for a free slot, of 1\n/g)?.length, 1);
+  await gate.ended;
+  t.equal((await call(t, site, 'stop')).code, 0);
 });

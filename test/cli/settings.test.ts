@@ -188,3 +188,14 @@ t.test('upgrading and uninstalling leave what was set', async (t) => {
   t.match(await call(t, site, 'settings', 'unset', 'demo', 'API_TOKEN'), { code: 0 });
   t.match(await statesOf(t, site), { API_TOKEN: 'missing' });
 });
+
+t.test('an empty standard input makes an empty value, which is told', async (t) => {
+  const site = createSite(t);
+  const more = 'env: { TOKEN: { setting: TOKEN } }';
+  const { err } = await call(t, site, 'package', 'install', writeSteps(site, 'demo', { a: { shell: 'true', more } }));
+  t.match(err, /settings set demo TOKEN - \(reads it from standard input\)/);
+  const { code, out, err: told } = await start(t, site, ['settings', 'set', 'demo', 'TOKEN', '-'], '').ended;
+  t.same([code, out], [0, 'set TOKEN of demo\n']);
+  t.equal(told, 'standard input is empty: so is the value\n');
+  t.notMatch((await start(t, site, ['settings', 'set', 'demo', 'TOKEN', '-'], 'x\n').ended).err, 'empty');
+});

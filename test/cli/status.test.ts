@@ -1,4 +1,4 @@
-import { readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { ask, call, createSite, printed, type Running, type Site, start, waits, writeSteps } from './program.ts';
@@ -11,6 +11,7 @@ type Status = {
     readonly version: string | null;
     readonly phase: string | null;
     readonly socket: string | null;
+    readonly heldBack: string | null;
   } | null;
   readonly runs: { readonly running: number; readonly setAside: number };
   readonly attempts: readonly {
@@ -152,4 +153,28 @@ t.test('settings that cannot be read are told, and hide nothing else', async (t)
     /config\.json +warning +concurency is no setting; did you mean concurrency\?/,
   );
   t.equal((await call(t, site, 'serve', '--until-idle')).code, 0, 'what it does not know it leaves alone');
+});
+
+t.test('what is ready while the daemon holds starts back waits for that, and the reason is told', async (t) => {
+  const site = createSite(t);
+  const serving = start(t, site, ['serve']);
+  await printed(serving, 'serves');
+  await call(t, site, 'package', 'install', writeSteps(site, 'demo', { a: { shell: 'true' } }));
+  const attempts = join(site.run, 'attempts');
+  rmSync(attempts, { recursive: true });
+  writeFileSync(attempts, '');
+  await call(t, site, 'workflow', 'start', 'demo/main');
+  await printed(serving, 'nothing is started for now');
+  const { out } = await call(t, site, 'status');
+  t.match(out, /^held back +nothing is started for now, and tried again: .*attempts/m);
+  t.match(out, /demo\/main +a +commands to be started again \(held back\)$/m);
+  t.match(await ask<Status>(t, site, 'status'), {
+    holder: { heldBack: /attempts/ },
+    waiting: [{ waitsFor: 'held-back' }],
+  });
+  rmSync(attempts);
+  mkdirSync(attempts, { mode: 0o700 });
+  await printed(serving, 'commands are started again');
+  t.match(await ask<Status>(t, site, 'status'), { holder: { heldBack: null } });
+  t.equal((await call(t, site, 'stop')).code, 0);
 });

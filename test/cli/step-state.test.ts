@@ -1,6 +1,6 @@
 import t from 'tap';
 import { nextSteps } from '../../src/cli/result.ts';
-import { attemptWord } from '../../src/cli/step-state.ts';
+import { attemptWord, reasonOf } from '../../src/cli/step-state.ts';
 import { begin, fail, inspect, ready, storyOf } from './stories.ts';
 
 t.test('an attempt is called by what is known of its end', (t) => {
@@ -35,5 +35,12 @@ t.test('nobody is sent to the output of a handler, which has none', (t) => {
     ).filter((line) => line.includes('runs logs'));
   t.equal(as('process').length, 1);
   t.equal(as('handler').length, 0);
+  t.end();
+});
+
+t.test('a command that the kernel ended for its limit is told with the limit', (t) => {
+  const step = { status: 'failed', errorSummary: 'ended by SIGXCPU', resultCode: 'signal' } as const;
+  t.equal(reasonOf(step), 'ended by SIGXCPU: its cpu limit is used up');
+  t.equal(reasonOf({ ...step, errorSummary: 'ended by SIGKILL' }), 'ended by SIGKILL');
   t.end();
 });

@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { settingFlag, settingNames, settingVariable } from '../../src/runtime/settings.ts';
-import { call, createSite, nameOf, type Refused, selfOf, start, writePackage, writeSteps } from './program.ts';
+import { ask, call, createSite, nameOf, type Refused, selfOf, start, writePackage, writeSteps } from './program.ts';
 
 t.test('mistakes of a command line are told at once, and nothing is made', async (t) => {
   const site = createSite(t);
@@ -155,4 +155,63 @@ t.test('a sound package is said to be sound, and not installed', async (t) => {
   t.equal(code, 0);
   t.match(out, /^sound 1\.0\.0 is sound: 1 task, 1 workflow in 1 file, /);
   t.notOk(existsSync(site.data));
+});
+
+t.test('run says of a workflow that is disabled that it is, as workflow start does', async (t) => {
+  const site = createSite(t);
+  const directory = writeSteps(site, 'demo', { a: { shell: 'true' } }, 'enabled: false');
+  const refused = await call(t, site, 'run', directory, '--workflow', 'main');
+  t.equal(refused.code, 3);
+  t.match(
+    refused.err,
+    /^qinglong-edge: not-allowed: workflow main is disabled in its package; remove `enabled: false`/,
+  );
+  t.notOk(existsSync(site.data), 'nothing is written before');
+  t.match((await call(t, site, 'run', directory)).err, /package demo has no workflow that is enabled; remove/);
+  await call(t, site, 'package', 'install', directory);
+  const { code, err } = await call(t, site, 'workflow', 'start', 'demo/main');
+  t.equal(code, 3);
+  t.match(err, `workflow main is disabled in its package; see \`${selfOf(site)} package show demo\``);
+});
+
+t.test('the reason of a quarantine is shown, and told with every refusal that it leads to', async (t) => {
+  const site = createSite(t);
+  const directory = writeSteps(site, 'demo', { a: { shell: 'true' } });
+  await call(t, site, 'package', 'install', directory);
+  await call(t, site, 'package', 'quarantine', 'demo', '--reason', 'mines coins');
+  const { out } = await call(t, site, 'package', 'show', 'demo');
+  t.match(out, /^quarantined +mines coins; nothing of it starts: install other bytes$/m);
+  t.match(await ask(t, site, 'package', 'show', 'demo'), { isQuarantined: true, quarantineReason: 'mines coins' });
+  for (const words of [
+    ['workflow', 'start', 'demo/main'],
+    ['package', 'install', directory],
+    ['package', 'enable', 'demo'],
+    ['run', directory],
+  ]) {
+    const { code, err } = await call(t, site, ...words);
+    t.equal(code, 3);
+    t.match(err, /quarantined \(mines coins\);/, words.join(' '));
+  }
+  t.match(
+    (await call(t, site, 'package', 'verify', 'demo')).out,
+    /^quarantined \(mines coins\): nothing of it starts/m,
+  );
+});
+
+t.test('a key that is taken by another workflow is told to be replaced, and nothing of plans', async (t) => {
+  const site = createSite(t);
+  for (const name of ['one', 'two']) {
+    await call(t, site, 'package', 'install', writeSteps(site, name, { a: { shell: 'true' } }));
+  }
+  await call(t, site, 'workflow', 'start', 'one/main', '--key', 'k');
+  const { code, err } = await call(t, site, 'workflow', 'start', 'two/main', '--key', 'k');
+  t.equal(code, 3);
+  t.match(err, /^qinglong-edge: conflict: the idempotency key k started one\/main; use another key\n$/);
+});
+
+t.test('whoever gives a wrong option is told which ones there are', async (t) => {
+  const site = createSite(t);
+  const { code, err } = await call(t, site, 'runs', 'list', '--bogus');
+  t.equal(code, 2);
+  t.match(err, `usage: ${nameOf()} runs list [--status STATUS] [--package NAME] [--limit N]; see `);
 });

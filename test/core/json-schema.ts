@@ -1,5 +1,5 @@
-// As much of JSON Schema 2020-12 as package.schema.json uses, so that a test can hold it against the manifest reader.
-// A keyword that is not here is an error: nothing in the schema goes unchecked. Not a test itself.
+// As much of JSON Schema 2020-12 as the schemas of this project use, so that a test can hold them against what reads
+// and writes such documents. A keyword that is not here is an error: nothing in a schema goes unchecked. Not a test.
 
 export type Schema = { readonly [keyword: string]: unknown };
 type Check = (value: unknown, argument: never, schema: Schema, root: Schema) => boolean;
@@ -15,6 +15,8 @@ const typeChecks: Readonly<Record<string, (value: unknown) => boolean>> = {
   string: (value) => typeof value === 'string',
   boolean: (value) => typeof value === 'boolean',
   integer: (value) => Number.isInteger(value),
+  number: (value) => typeof value === 'number',
+  null: (value) => value === null,
 };
 
 const annotations = new Set(['$schema', '$defs', 'title', 'description', 'default']);

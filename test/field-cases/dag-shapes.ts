@@ -78,7 +78,7 @@ export const shapes: Readonly<Record<string, Shape>> = {
   'a need that timed out': {
     what: 'its child is skipped, and with a skipped step the run is failed',
     steps: { a: { needs: [], end: 'times out' }, b: ok('a'), c: ok('b') },
-    expected: { a: 'timed_out', b: 'needs a, which is timed_out', c: 'needs b, which is skipped' },
+    expected: { a: 'timed_out', b: 'needs a, which is timed out', c: 'needs b, which is skipped' },
     run: 'failed',
   },
   'a time-out that nobody needs': {

@@ -211,7 +211,7 @@ t.test('two data directories with one run directory are refused, and nothing is 
     data,
     openStore: async (ports, identity) => openStore(data, ports, identity),
   });
-  t.match(await rejection(openHolder(second)), { code: 'busy', message: /another process listens/ });
+  t.match(await rejection(openHolder(second)), { code: 'busy', message: /is that of the data directory/ });
   t.notOk(existsSync(path.join(data, 'holder.json')), 'its lock is free again');
   t.match(await client.advance({ limit: 1 }), { hasMore: false });
   const third = await openHolder({ ...second, runDirectory: path.join(directory, 'run-2') });

@@ -103,7 +103,14 @@ export function createVerbs(overrides: Partial<Verbs> = {}): { readonly verbs: V
 /** A process that says who it is, and that nobody ends. */
 export const idleHolder: Omit<Served, 'verbs'> = {
   describe: () => ({ command: 'test' }),
-  status: () => ({ phase: 'open', pid: 1, command: 'test', version: '0.0.0', settings: defaultSettings('edge') }),
+  status: () => ({
+    phase: 'open',
+    pid: 1,
+    command: 'test',
+    version: '0.0.0',
+    settings: defaultSettings('edge'),
+    heldBack: null,
+  }),
   requestStop: () => ({ kind: 'not-allowed', pid: 1, command: 'test' }),
 };
 

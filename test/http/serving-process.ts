@@ -22,6 +22,7 @@ const holder: Omit<Served, 'verbs'> = {
     command: 'test',
     version: '0.0.0',
     settings: defaultSettings('edge'),
+    heldBack: null,
   }),
   requestStop: () => ({ kind: 'not-allowed', pid: process.pid, command: 'test' }),
 };

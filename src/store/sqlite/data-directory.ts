@@ -113,6 +113,13 @@ function mistake(paths: DataPaths, key: string, rule: string): Mistake {
   return { file: paths.config, path: key, line: null, rule };
 }
 
+/** Of a directory with a database whose config.json has lost them: nobody may hold it, as they cannot be guessed. */
+export function lostSettings(paths: DataPaths): EdgeError {
+  return new EdgeError('damaged', `${paths.config} no longer says profile and durability`, {
+    hint: 'put back what the data directory was made with, such as {"profile":"edge","durability":"delete-extra"}',
+  });
+}
+
 /** Adds the settings to config.json, durably; whatever else it says stays. */
 export function fixSettings(paths: DataPaths, { profile, durability }: StorageSettings): void {
   const config = readConfig(paths);

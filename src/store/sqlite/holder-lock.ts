@@ -3,7 +3,7 @@
 //
 // These are POSIX locks: any open and close of lock.db through `fs` in the holder would drop them. So it is only ever
 // looked at with `stat`. Nothing is written to it: it stays at 0 bytes.
-import { rmSync } from 'node:fs';
+import { readFileSync, rmSync } from 'node:fs';
 import type { DatabaseSync } from 'node:sqlite';
 import { EdgeError } from '../../core/errors.ts';
 import { fileErrorCode, fromFileError } from '../../core/file-error.ts';
@@ -120,6 +120,31 @@ export function readHolder(paths: DataPaths): Holder | null {
 /** Whether a process holds the lock now: what holder.json only says. Throws what opening lock.db throws. */
 export function isHeld(paths: DataPaths): boolean {
   return isLockFileHeld(paths.lock);
+}
+
+/**
+ * Whether it is this very process that holds the lock, by the kernel's own list. False also where that cannot be told,
+ * as on a file system across a network: whoever asks is about to end the process.
+ */
+export function isHeldByProcess(paths: DataPaths, pid: number): boolean {
+  const file = statOf(paths.lock);
+  // `1: POSIX  ADVISORY  WRITE 4655 fe:00:2744805 1073741824 1073742335`; devices are told in more than one way.
+  return (
+    file !== null &&
+    readKernelLocks().some((line) => {
+      const [, kind, , mode, owner, place = ''] = line.split(/\s+/);
+      const inode = place.split(':').at(-1);
+      return kind === 'POSIX' && mode === 'WRITE' && owner === `${pid}` && inode === `${file.ino}`;
+    })
+  );
+}
+
+function readKernelLocks(): readonly string[] {
+  try {
+    return readFileSync('/proc/locks', 'utf8').split('\n');
+  } catch {
+    return [];
+  }
 }
 
 function isPositiveInteger(value: unknown): value is number {

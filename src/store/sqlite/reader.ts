@@ -4,7 +4,14 @@ import type { DatabaseSync } from 'node:sqlite';
 import { EdgeError, isEdgeError } from '../../core/errors.ts';
 import type { ReadName, ReadRequest, Reads } from '../../protocol/reads.ts';
 import type { StoreInfo } from '../store.ts';
-import { type DataPaths, databaseState, findDataDirectory, readSettings, statOf } from './data-directory.ts';
+import {
+  type DataPaths,
+  databaseState,
+  findDataDirectory,
+  lostSettings,
+  readSettings,
+  statOf,
+} from './data-directory.ts';
 import { type DriverParts, type ReadOne, rollbackQuietly } from './driver.ts';
 import { type Holder, readHolder } from './holder-lock.ts';
 import { checkIntegrity, type IntegrityReport } from './integrity.ts';
@@ -75,7 +82,9 @@ export function openReaderWith(
 function readConfigLeniently(paths: DataPaths): { settings: StorageSettings; error: EdgeError | null } {
   const asked = { profile: null, durability: null };
   try {
-    return { settings: settleSettings(asked, readSettings(paths)), error: null };
+    const fixed = readSettings(paths);
+    const isLost = fixed.profile === null || fixed.durability === null;
+    return { settings: settleSettings(asked, fixed), error: isLost ? lostSettings(paths) : null };
   } catch (error) {
     if (isEdgeError(error) && error.code === 'invalid') {
       return { settings: settleSettings(asked, asked), error };

@@ -91,7 +91,8 @@ function refuseDifferences(file: string, differences: readonly string[]): void {
 /** What differs from the schema, each as one line; empty where nothing does. */
 export function catalogDifferences(db: DatabaseSync, schema: Schema): readonly string[] {
   // An object's text decides all facts about it, so one fingerprint answers for all of them: 1 ms instead of 4, and no
-  // list of them in memory. Where it differs the whole schema is made again, to say how; blanks and comments may differ.
+  // list of them in memory. Where it differs the whole schema is made again, to say how; blanks and comments may
+  // differ.
   if (fingerprintSchema(db) === schema.schemaFingerprint) {
     return [];
   }

@@ -44,21 +44,22 @@ const selectLifecycleSql = `SELECT installationId, sequence, projectId, packageN
 const selectRevisionSql = 'SELECT revision FROM MaterializedRevisions WHERE revisionDigest = :revisionDigest';
 // What forbids an installation to start anything, whoever asks: both at once.
 const condemnationSql = `SELECT
-    EXISTS (
-      SELECT 1 FROM PackageQuarantines
+    (
+      SELECT reason FROM PackageQuarantines
       WHERE projectId = :projectId AND packageName = :packageName AND lockDigest = :lockDigest
         AND installationId = :installationId
-    ) AS isQuarantined,
+    ) AS quarantineReason,
     EXISTS (
       SELECT 1 FROM PackageInstallations AS i
       CROSS JOIN Publishers AS p ON p.keyId = i.publisherKeyId
       WHERE i.installationId = +:installationId AND p.revokedAtMs IS NOT NULL
     ) AS isPublisherRevoked`;
 const lockCondemnationSql = `SELECT
-    EXISTS (
-      SELECT 1 FROM PackageQuarantines
+    (
+      SELECT reason FROM PackageQuarantines
       WHERE projectId = :projectId AND packageName = :packageName AND lockDigest = :lockDigest
-    ) AS isQuarantined,
+      ORDER BY installationId LIMIT 1
+    ) AS quarantineReason,
     r.keyId, r.revokeReason
   FROM (SELECT 1)
   LEFT JOIN (
@@ -73,9 +74,9 @@ type PackagePlace = Reads['package']['args'];
 type LockPlace = { projectId: string; packageName: string; lockDigest: Uint8Array };
 type InstallationPlace = LockPlace & { installationId: string };
 type ById = { installationId: string };
-type LockCondemnationRow = { isQuarantined: number; keyId: string | null; revokeReason: string | null };
-type CondemnationRow = { isQuarantined: number; isPublisherRevoked: number };
-type Condemnation = Pick<PackageHead, 'isQuarantined' | 'isPublisherRevoked'>;
+type LockCondemnationRow = { quarantineReason: string | null; keyId: string | null; revokeReason: string | null };
+type CondemnationRow = { quarantineReason: string | null; isPublisherRevoked: number };
+type Condemnation = Pick<PackageHead, 'isQuarantined' | 'quarantineReason' | 'isPublisherRevoked'>;
 
 export type PackageReads = Pick<
   Reads,
@@ -99,7 +100,9 @@ export function createPackageReads(db: DatabaseSync): PackageReader {
   const condemnationOf = (target: Reads['startFacts']['args']): Condemnation => {
     const { projectId, packageName, installationId, lockDigest } = target;
     const row = selectCondemnation.get({ projectId, packageName, installationId, lockDigest: toBytes(lockDigest) });
-    return { isQuarantined: row?.isQuarantined === 1, isPublisherRevoked: row?.isPublisherRevoked === 1 };
+    const quarantineReason = row?.quarantineReason ?? null;
+    const isPublisherRevoked = row?.isPublisherRevoked === 1;
+    return { isQuarantined: quarantineReason !== null, quarantineReason, isPublisherRevoked };
   };
   const findHead = createHeadReader(db, { condemnationOf, findRevision });
   return {
@@ -117,9 +120,9 @@ export function createPackageReads(db: DatabaseSync): PackageReader {
     },
     lockCondemnation({ projectId, packageName, lockDigest }) {
       const row = selectLock.get({ projectId, packageName, lockDigest: toBytes(lockDigest) });
-      const { keyId = null, revokeReason = null } = row ?? {};
+      const { quarantineReason = null, keyId = null, revokeReason = null } = row ?? {};
       const revokedKey = keyId === null ? null : { keyId, reason: revokeReason ?? '' };
-      return { isQuarantined: row?.isQuarantined === 1, revokedKey };
+      return { isQuarantined: quarantineReason !== null, quarantineReason, revokedKey };
     },
     installations: ({ projectId }) => selectInstallations.all({ projectId }).map(decodeInstallation),
     completeStep(found) {

@@ -13,6 +13,7 @@ import {
   databaseState,
   fixSettings,
   isStillFile,
+  lostSettings,
   makeDataDirectory,
   readSettings,
   statOf,
@@ -109,9 +110,7 @@ function enterDirectory({
     const isFresh = databaseState(paths) === 'fresh';
     const fixed = readSettings(paths);
     if (!isFresh && (fixed.profile === null || fixed.durability === null)) {
-      throw new EdgeError('damaged', `${paths.config} no longer says profile and durability`, {
-        hint: 'put back what the data directory was made with, such as {"profile":"edge","durability":"delete-extra"}',
-      });
+      throw lostSettings(paths);
     }
     return { paths, lock, isFresh, settings: settleSettings({ profile, durability }, fixed) };
   } catch (error) {

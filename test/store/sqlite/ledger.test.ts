@@ -60,7 +60,8 @@ function upgrade(sample: Sample) {
 t.test('an installed package is read back as it was written', async (t) => {
   const sample = openSample(t, shape);
   const { installation, publication, lifecycle, revision } = sample;
-  const head = { installation, publication, lifecycle, revision, isQuarantined: false, isPublisherRevoked: false };
+  const free = { isQuarantined: false, quarantineReason: null, isPublisherRevoked: false };
+  const head = { installation, publication, lifecycle, revision, ...free };
   t.same(sample.reads.package(place), head);
   t.same(sample.reads.packages({ projectId: 'default' }), [head]);
   t.same(sample.reads.installations({ projectId: 'default' }), [installation]);
@@ -78,6 +79,7 @@ t.test('an upgrade moves the heads; the generation before stays, superseded', as
     lifecycle,
     revision,
     isQuarantined: false,
+    quarantineReason: null,
     isPublisherRevoked: false,
   };
   t.same(sample.reads.package(place), head);
@@ -206,11 +208,15 @@ t.test('quarantine and revocation are facts of exactly one installation; a lock 
   const first = { projectId, packageName, installationId, lockDigest };
   const second = { ...first, installationId: 'inst-2' };
   ledger({ write: 'quarantine', quarantine: { ...first, reason: 'bad', atMs: admittedAtMs } });
-  t.match(reads.startFacts(first), { isQuarantined: true, isPublisherRevoked: false });
+  t.match(reads.startFacts(first), { isQuarantined: true, quarantineReason: 'bad', isPublisherRevoked: false });
   t.match(reads.startFacts(second), { isQuarantined: false, head: { installation: upgraded, isQuarantined: false } });
   t.match(reads.startFacts({ ...first, lockDigest: 'a'.repeat(64) }), { isQuarantined: false });
-  const free = { isQuarantined: false, revokedKey: null };
-  t.strictSame(reads.lockCondemnation({ projectId, packageName, lockDigest }), { ...free, isQuarantined: true });
+  const free = { isQuarantined: false, quarantineReason: null, revokedKey: null };
+  t.strictSame(reads.lockCondemnation({ projectId, packageName, lockDigest }), {
+    ...free,
+    isQuarantined: true,
+    quarantineReason: 'bad',
+  });
   t.strictSame(reads.lockCondemnation({ projectId, packageName: 'other', lockDigest }), free);
   const stepRunId = [...reads.run({ runId: 'run-1' })!.steps.keys()][0]!;
   t.equal(reads.step({ runId: 'run-1', stepRunId })?.isQuarantined, true, 'a step of its run knows');
@@ -248,11 +254,11 @@ t.test('the bytes that a revoked key signed are refused under that package alone
   const { ledger, reads, target } = sample;
   const { projectId, packageName, lockDigest } = target;
   upgrade(sample);
-  const free = { isQuarantined: false, revokedKey: null };
+  const free = { isQuarantined: false, quarantineReason: null, revokedKey: null };
   t.strictSame(reads.lockCondemnation({ projectId, packageName, lockDigest }), free);
   ledger({ write: 'revocation', keyId: 'key-a', reason: 'leaked', atMs: 2 });
   t.strictSame(reads.lockCondemnation({ projectId, packageName, lockDigest }), {
-    isQuarantined: false,
+    ...free,
     revokedKey: { keyId: 'key-a', reason: 'leaked' },
   });
   t.strictSame(reads.lockCondemnation({ projectId, packageName, lockDigest: 'a'.repeat(64) }), free);
