@@ -2,9 +2,9 @@
 import { builtinModules } from 'node:module';
 import path from 'node:path';
 import { type BuildOptions, build, type Metafile, type Plugin, transform } from 'esbuild';
-import type { EntryPoint } from './entry-points.ts';
+import { type EntryPoint, evidence } from './entry-points.ts';
 import { packProgram, partName, renameParts } from './pack.ts';
-import { packageOf } from './project.ts';
+import { packageOf, readPackage } from './project.ts';
 
 export type Bundle = {
   readonly entry: EntryPoint;
@@ -58,11 +58,28 @@ function optionsOf(root: string, entry: EntryPoint) {
  * for by `import()` is inside the same file, but evaluated only then.
  */
 export function bundleEntry(root: string, entry: EntryPoint): Promise<Bundle> {
+  if (entry.output === evidence.output) {
+    return bundleLibrary(root, entry, evidenceOptions(root));
+  }
   return entry.isProgram ? bundleProgram(root, entry) : bundleLibrary(root, entry);
 }
 
-async function bundleLibrary(root: string, entry: EntryPoint): Promise<Bundle> {
-  const options = optionsOf(root, entry);
+/** It starts by itself, says so where Node is too old, and knows its version and the one file that it is in. */
+function evidenceOptions(root: string): MoreOptions {
+  const { version } = readPackage(root);
+  const hint = `qinglong-edge-evidence: needs Node.js ${nodeMajorMin} or later; run it with a newer node\\n`;
+  const isOld = `Number.parseInt(process.versions.node)<${nodeMajorMin}`;
+  const demand = `if(${isOld}){process.stderr.write("${hint}");process.exit(4)}`;
+  return {
+    banner: { js: `#!/usr/bin/env node\n"use strict";${demand}` },
+    define: { bundledVersion: JSON.stringify(version), 'import.meta.filename': '__filename' },
+  };
+}
+
+type MoreOptions = Required<Pick<BuildOptions, 'banner' | 'define'>>;
+
+async function bundleLibrary(root: string, entry: EntryPoint, more: Partial<MoreOptions> = {}): Promise<Bundle> {
+  const options = { ...optionsOf(root, entry), ...more };
   const result = await build({ ...options, supported, outfile: `dist/${entry.output}`, format: 'cjs' });
   const { contents, text } = result.outputFiles[0]!;
   return { entry, bytes: contents, code: [text], metafile: result.metafile };

@@ -7,7 +7,7 @@ import { sha256 } from '../src/core/hash.ts';
 import { type Bundle, bundleEntry, listBundledPackages, nodeMajorMin } from './bundle-options.ts';
 import { printLicenses, readComponent } from './components.ts';
 import { emitDeclarations } from './declarations.ts';
-import { type EntryPoint, hasSource, listEntryPoints } from './entry-points.ts';
+import { type EntryPoint, evidence, hasSource, listEntryPoints } from './entry-points.ts';
 import { listFiles, type PackageJson, projectRoot, readPackage, readText } from './project.ts';
 import { buildSbom } from './sbom.ts';
 
@@ -26,7 +26,7 @@ export async function buildAll(root: string): Promise<BuildResult> {
   const bundles = await Promise.all(present.map((entry) => bundleEntry(root, entry)));
   const names = new Set(bundles.flatMap(({ metafile }) => listBundledPackages(metafile)));
   const components = [...names].sort().map((name) => readComponent(root, name));
-  const libraries = present.filter(({ isProgram }) => !isProgram).map(({ source }) => source);
+  const libraries = present.filter((entry) => !isExecutable(entry)).map(({ source }) => source);
 
   const files = new Map<string, string | Uint8Array>([
     ...bundles.map(({ entry, bytes }): [string, Uint8Array] => [entry.output, bytes]),
@@ -41,6 +41,10 @@ export async function buildAll(root: string): Promise<BuildResult> {
   return { bundles, files, missing: entries.filter((entry) => !present.includes(entry)) };
 }
 
+function isExecutable(entry: EntryPoint): boolean {
+  return entry.isProgram || entry.output === evidence.output;
+}
+
 /** Throws `invalid` naming the entry points that package.json promises and src/ does not have. */
 export function requireComplete({ missing }: BuildResult): void {
   if (missing.length > 0) {
@@ -53,7 +57,7 @@ export function requireComplete({ missing }: BuildResult): void {
 /** Makes dist/ hold exactly the build. A file is replaced whole and only when it differs: tests may be using it. */
 export function writeBuild(root: string, { files, bundles }: BuildResult): void {
   const folder = path.join(root, 'dist');
-  const programs = new Set(bundles.filter(({ entry }) => entry.isProgram).map(({ entry }) => entry.output));
+  const programs = new Set(bundles.filter(({ entry }) => isExecutable(entry)).map(({ entry }) => entry.output));
   mkdirSync(folder, { recursive: true });
   for (const name of listFiles(folder, ['.'])) {
     if (!files.has(name)) {

@@ -12,8 +12,15 @@ export type EntryPoint = {
 
 const program: EntryPoint = { source: 'src/cli/main.ts', output: 'qinglong-edge.cjs', isProgram: true };
 
-/** The program, and one entry point for each subpath that package.json exports. */
-export function listEntryPoints({ exports }: PackageJson): EntryPoint[] {
+/** What collects evidence about the program on a device. A program as well, but plain: it is its own preload. */
+export const evidence: EntryPoint = {
+  source: 'edge-evidence/program.ts',
+  output: 'qinglong-edge-evidence.cjs',
+  isProgram: false,
+};
+
+/** The program, what collects evidence where package.json names it, and each subpath that package.json exports. */
+export function listEntryPoints({ exports, bin }: PackageJson): EntryPoint[] {
   const libraries = Object.values(exports).flatMap((target) => {
     if (typeof target === 'string') {
       return [];
@@ -21,7 +28,8 @@ export function listEntryPoints({ exports }: PackageJson): EntryPoint[] {
     const output = path.basename(target.default);
     return [{ source: `src/${path.basename(output, '.cjs')}.ts`, output, isProgram: false }];
   });
-  return [program, ...libraries];
+  const hasEvidence = Object.values(bin).some((target) => path.basename(target) === evidence.output);
+  return [program, ...(hasEvidence ? [evidence] : []), ...libraries];
 }
 
 export function hasSource(root: string, entry: EntryPoint): boolean {

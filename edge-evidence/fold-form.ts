@@ -4,6 +4,11 @@ import { createHash } from 'node:crypto';
 import type { EventType, RunEvent } from '../src/core/events.ts';
 
 const labels = {
+  plan: 'qinglong/workflow-plan@v1',
+  receipt: 'qinglong/workflow-admission-receipt@v1',
+  publication: 'qinglong/automation-publication@v1',
+  lifecycleEvent: 'qinglong/package-lifecycle-event@v1',
+  generation: 'qinglong/package-generation@v1',
   run: 'qinglong/run@v1',
   step: 'qinglong/step-run@v1',
   attempt: 'qinglong/run-attempt@v1',
@@ -145,6 +150,12 @@ const kinds: Readonly<Record<string, (value: unknown) => boolean>> = {
   object: (value) => typeof value === 'object' && value !== null && !Array.isArray(value),
   span: (value) => typeof value === 'object' && value !== null && misfit(spanForm, value) === null,
 };
+
+/** The fields of a type's payload; of none for a type that does not exist. */
+export function payloadFieldsOf(type: string): readonly string[] {
+  const form = Object.hasOwn(payloadForms, type) ? payloadForms[type as EventType] : '';
+  return form === '' ? [] : form.split(' ').map((entry) => entry.split(':')[0] ?? '');
+}
 
 /** The first field that is missing, unknown or of a wrong kind; null if the object has exactly this form. */
 function misfit(form: string, value: object): string | null {

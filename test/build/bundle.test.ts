@@ -219,7 +219,7 @@ t.test('the same sources give the same bytes in any folder', async (t) => {
   t.teardown(() => rmSync(folder, { recursive: true, force: true }));
   const copy = path.join(folder, 'some', 'other-place');
   mkdirSync(copy, { recursive: true });
-  for (const name of ['src', 'package.json', 'package-lock.json', 'tsconfig.json', 'LICENSE']) {
+  for (const name of ['src', 'edge-evidence', 'package.json', 'package-lock.json', 'tsconfig.json', 'LICENSE']) {
     cpSync(path.join(projectRoot, name), path.join(copy, name), { recursive: true });
   }
   symlinkSync(modules, path.join(copy, 'node_modules'));

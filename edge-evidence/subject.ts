@@ -1,0 +1,30 @@
+// What the evidence is about: exactly these bytes of a bundle.
+import { spawnSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { EvidenceError } from './operation.ts';
+
+export type Subject = { readonly bundleSha256: string; readonly bundleBytes: number; readonly version: string };
+
+/** Digest and length of a file. Throws EvidenceError for one that cannot be read. */
+export function measureBundle(file: string): Omit<Subject, 'version'> {
+  try {
+    const bytes = readFileSync(file);
+    return { bundleSha256: createHash('sha256').update(bytes).digest('hex'), bundleBytes: bytes.length };
+  } catch (error) {
+    throw new EvidenceError(`cannot read the bundle ${file}: ${(error as Error).message}`);
+  }
+}
+
+/** As `measureBundle`, and what the bundle itself says of its version. */
+export function readSubject(file: string): Subject {
+  const { status, stdout } = spawnSync(process.execPath, [file, '--version'], {
+    encoding: 'utf8',
+    stdio: ['ignore', 'pipe', 'ignore'],
+  });
+  const version = /^qinglong-edge ([0-9][\w.+-]*)/.exec(stdout ?? '')?.[1];
+  if (status !== 0 || version === undefined) {
+    throw new EvidenceError(`${file} does not say its version: give the bundle qinglong-edge.cjs of the product`);
+  }
+  return { ...measureBundle(file), version };
+}
