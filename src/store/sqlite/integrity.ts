@@ -2,7 +2,7 @@
 // foreign keys. Reads only. Whether the rows tell a true story is `verify`'s question.
 import type { DatabaseSync } from 'node:sqlite';
 import { isEdgeError } from '../../core/errors.ts';
-import { statement, toEdgeError } from './statement.ts';
+import { sqliteCode, sqliteCodes, statement, toEdgeError } from './statement.ts';
 
 /** Each problem as one line; empty where the file is sound. */
 export type IntegrityReport = { readonly problems: readonly string[]; readonly isComplete: boolean };
@@ -39,8 +39,9 @@ export function checkIntegrity(db: DatabaseSync, { isAlone }: { readonly isAlone
     problems.push(...orphans.map(({ child, id, parent }) => `${child} row ${id ?? '?'} refers to no row of ${parent}`));
   } catch (error) {
     const failure = toEdgeError(error, 'check the database');
-    // So damaged that the check itself cannot read it.
-    if (!isEdgeError(failure) || failure.code !== 'damaged') {
+    // So damaged that the check itself cannot read it, or a schema that no longer makes sense to SQLite.
+    const isDamage = isEdgeError(failure) && (failure.code === 'damaged' || sqliteCode(error) === sqliteCodes.error);
+    if (!isDamage) {
       throw failure;
     }
     problems.push(failure.message);

@@ -1,7 +1,7 @@
 // Whether a durability really works on a file system: a write, its sync and a read-back in a scratch database of that
 // mode, beside the real one and never touching it. JFFS2 has no shared writable mmap: there journal_mode=WAL answers
 // `wal`, and everything after it fails with 5386.
-import { readdirSync, rmSync } from 'node:fs';
+import { readdirSync, rmSync, statfsSync } from 'node:fs';
 import path from 'node:path';
 import { EdgeError, isEdgeError } from '../../core/errors.ts';
 import { isAlive } from './holder-lock.ts';
@@ -38,6 +38,9 @@ export function tryDurability({ data, durability }: ProbePlace): EdgeError | nul
   const file = path.join(data, `probe-${process.pid}.db`);
   try {
     removeScratch(data);
+    if (durability === 'wal-full') {
+      refuseSmallBlocks(data);
+    }
     writeAndReadBack(file, durability);
     return null;
   } catch (error) {
@@ -48,6 +51,18 @@ export function tryDurability({ data, durability }: ProbePlace): EdgeError | nul
     throw failure;
   } finally {
     removeScratch(data);
+  }
+}
+
+// SQLite makes room for the shared memory of a WAL by one byte in every 4 KiB. In smaller blocks holes stay between
+// them, and on a full file system the first touch of one ends the process, whoever reads: SIGBUS (seen on ext4, 1 KiB).
+const blockBytesMin = 4096;
+
+function refuseSmallBlocks(data: string): void {
+  const { bsize } = statfsSync(data);
+  if (bsize < blockBytesMin) {
+    const message = `the file system of ${data} has blocks of ${bsize} bytes: a full one would end this program`;
+    throw new EdgeError('unavailable', message, { hint: `use a file system with blocks of ${blockBytesMin} bytes` });
   }
 }
 

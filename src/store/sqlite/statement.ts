@@ -91,6 +91,7 @@ export function sqliteCode(error: unknown): number | null {
 }
 
 export const sqliteCodes = {
+  error: 1,
   busy: 5,
   locked: 6,
   readOnly: 8,

@@ -26,7 +26,7 @@ import { beginServing, openWriter } from './open.ts';
 import { probeStorage } from './probe.ts';
 import { type AskedSettings, durabilities, journalBytesMax, type StorageSettings, settleSettings } from './profile.ts';
 import { checkReadiness, engineName, type Schema } from './readiness.ts';
-import { statement } from './statement.ts';
+import { statement, toEdgeError } from './statement.ts';
 
 export type SqliteStoreOptions = Partial<AskedSettings> &
   HolderIdentity & {
@@ -151,7 +151,7 @@ function createStore({ options, storeParts, paths, lock, settings }: Entrance): 
       return { db, driver: createDriver({ db, parts, clock, trustedFromMs }) };
     } catch (error) {
       db.close();
-      throw error;
+      throw toEdgeError(error, `open ${paths.database}`);
     }
   };
   const connection = connect();

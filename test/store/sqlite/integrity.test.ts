@@ -37,6 +37,12 @@ for (const isAlone of [true, false]) {
     t.same(check(makeFile(t), isAlone), { problems: [], isComplete: true });
   });
 
+  t.test(`${way}: a schema that makes no sense any more is a problem of the file`, async (t) => {
+    const more = "PRAGMA writable_schema = ON; UPDATE sqlite_schema SET sql = replace(sql, '(id)', '(ix)');";
+    const { problems } = check(makeFile(t, more), isAlone);
+    t.match(problems.join('; '), /foreign key mismatch/);
+  });
+
   t.test(`${way}: a row that refers to nothing is told with its table`, async (t) => {
     const file = makeFile(t, 'DELETE FROM Parents WHERE id = 7;');
     t.same(check(file, isAlone), { problems: ['Children row 7 refers to no row of Parents'], isComplete: true });

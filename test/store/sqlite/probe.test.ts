@@ -1,4 +1,6 @@
-import { readdirSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { existsSync, readdirSync, truncateSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import t from 'tap';
 import { probeStorage, tryDurability } from '../../../src/store/sqlite/probe.ts';
 import { type Durability, durabilities } from '../../../src/store/sqlite/profile.ts';
@@ -33,6 +35,25 @@ t.test('C055: where a WAL does not work, the error names the durability that doe
   t.match(line, /^unavailable: durability wal-full does not work in /);
   t.match(line, /; durability delete-extra works there: choose profile edge$/);
   t.same(readdirSync(data), []);
+});
+
+const mkfs = ['/sbin/mkfs.ext4', '/usr/sbin/mkfs.ext4'].find((file) => existsSync(file));
+const needsMount = { skip: (process.geteuid?.() !== 0 || mkfs === undefined) && 'needs root and mkfs.ext4' };
+
+t.test('blocks in which a full file system would end the process are refused for a WAL', needsMount, (t) => {
+  const root = t.testdir({ mounted: {} });
+  const [image, data] = [join(root, 'image'), join(root, 'mounted')];
+  writeFileSync(image, '');
+  truncateSync(image, 8 * 1024 * 1024);
+  execFileSync(mkfs ?? '', ['-q', '-b', '1024', image]);
+  execFileSync('mount', ['-o', 'loop', image, data]);
+  try {
+    t.match(tryDurability({ data, durability: 'wal-full' }), { code: 'unavailable', message: /blocks of 1024 bytes/ });
+    t.equal(tryDurability({ data, durability: 'delete-extra' }), null);
+  } finally {
+    execFileSync('umount', [data]);
+  }
+  t.end();
 });
 
 t.test('under the same limit a rollback journal works', async (t) => {
