@@ -76,6 +76,10 @@ export class Attempts {
     this.#options = options;
   }
 
+  get isClosed(): boolean {
+    return this.#isClosed;
+  }
+
   get count(): number {
     return this.#inFlight.size;
   }
@@ -187,7 +191,12 @@ export class Attempts {
     if (entry !== undefined && !this.#hasEnded(entry)) {
       entry.isStopping = true;
       const stop = operation(requestStop, { ...entry.place, reason });
-      void this.#options.deliveries.deliver({ what: `attempt ${attemptId}: its stop (${reason})`, operation: stop });
+      void this.#options.deliveries.deliver({
+        what: `attempt ${attemptId}: its stop (${reason})`,
+        operation: stop,
+        // A run whose evidence is damaged takes no intent any more; its command must not keep its slot for that.
+        onRefused: () => this.halt(attemptId),
+      });
     }
   }
 
@@ -290,12 +299,16 @@ export class Attempts {
     }
   }
 
-  /** Lets go of everything without ending it. */
+  /** Begins nothing more and takes no ends. What is still asked to stop is stopped: a cancel may be about to answer. */
   close(): void {
     this.#isClosed = true;
     for (const entry of this.#inFlight.values()) {
       entry.cancelDeadline?.();
     }
+  }
+
+  /** Lets go of everything without ending it. */
+  letGo(): void {
     this.#options.executor.close();
   }
 }

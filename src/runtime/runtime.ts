@@ -146,7 +146,8 @@ export class Runtime {
 
   /** Takes the executor's word on the end of an attempt. */
   report(attemptId: string, end: AttemptEnd): void {
-    if (this.#leftovers.take(attemptId, end)) {
+    // Once closed, it is left to whoever opens this next.
+    if (this.attempts.isClosed || this.#leftovers.take(attemptId, end)) {
       return;
     }
     if (isShortage(end)) {
@@ -356,7 +357,7 @@ export class Runtime {
     this.attempts.close();
     this.#deliveries.close();
     this.#tidy();
-    await this.#store.close();
+    await this.#store.close().finally(() => this.attempts.letGo());
     this.#state = 'closed';
     this.#followers.end();
     this.#committed?.resolve();

@@ -119,7 +119,12 @@ export class Starts {
   fill(turn: Turn, running: readonly string[]): void {
     const { clock, concurrencyMax } = this.#options;
     const nowMs = clock.observe().uptimeMs;
-    if (!this.#isOpen || nowMs < this.#heldUntilMs) {
+    if (!this.#isOpen) {
+      return;
+    }
+    if (nowMs < this.#heldUntilMs) {
+      // Closed and opened again meanwhile, it would be woken by nobody.
+      this.#wakeAt(this.#heldUntilMs);
       return;
     }
     const busy = new Map<string, number>();

@@ -281,6 +281,34 @@ testOn('a start that failed for want of space uses up no retry, and others wait 
   t.match(engine.lines, [/nothing is started for now/, /commands are started again/]);
 });
 
+testOn('what is held back is tried again, also when a commit of unknown outcome came between', async (t, scene) => {
+  let [fails, isDoubtful] = [1, false];
+  const engine = await openSimulated(t, scene, {
+    handlers: [],
+    isDoubtful() {
+      const now = isDoubtful;
+      isDoubtful = false;
+      return now;
+    },
+    begin(launch, runtime) {
+      fails -= 1;
+      const failure = { kind: 'spawn-failed', errorCode: 'run_directory_full', errorSummary: 'it is full' } as const;
+      const lost = { kind: 'lost', isForced: false, errorSummary: 'ended' } as const;
+      runtime.report(launch.attemptId, fails >= 0 ? failure : lost);
+    },
+  });
+  const runId = await start(engine, 'command');
+  await engine.settled();
+  isDoubtful = true;
+  await t.rejects(start(engine, 'command'), { code: 'unknown-outcome' });
+  await engine.settled();
+  t.equal(isDoubtful, false, 'its outcome was not known');
+  t.equal(await statusOf(engine, runId), 'running');
+  engine.time.advance(60_000);
+  await engine.settled();
+  t.equal(await statusOf(engine, runId), 'failed', 'a second command of it ran');
+});
+
 testOn('a full disk at a start undoes the start alone: what the turn was for is done', async (t, scene) => {
   const engine = await openSimulated(t, scene, { handlers: ['scene/work'] });
   const runId = await start(engine, 'timed');

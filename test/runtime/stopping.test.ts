@@ -141,6 +141,15 @@ for (const shell of shells) {
         t.equal((await endOf(second, runId)).run.status, 'cancelled');
         t.same(living(pid), []);
       },
+
+      async 'a cancel that is answered while the runtime lets go has reached its command'(t, scene) {
+        const first = await scene.open();
+        const { runId, pid } = await running(scene, first, 'waits');
+        const cancelled = first.verbs.cancel({ runId, requestedBy: 'test' });
+        await first.close('detach');
+        t.match(await cancelled, { kind: 'requested' });
+        await until(() => living(pid).length === 0);
+      },
     },
   );
 }
