@@ -17,6 +17,7 @@ import { providePeers } from './bench/peers.ts';
 import { type BenchResult, limits, type ResultFigure, type Skipped, summarize } from './bench/result.ts';
 import { rows } from './bench/rows/all.ts';
 import { printTable } from './bench/table.ts';
+import { readOrExit } from './usage.ts';
 
 const allProfiles: readonly Profile[] = ['edge', 'standalone'];
 
@@ -117,8 +118,12 @@ function readSubject(dist: string): BenchResult['subject'] {
   };
 }
 
+const usage = `npm run bench -- [--only ROW]... [--repeats N] [--profile NAME] [--peers] [--out FILE] [--chart FILE.svg]
+       [--from FILE] [--scratch DIR]
+  ROW: ${rows.map((row) => row.name).join(', ')}`;
+
 async function benchAll(): Promise<void> {
-  const given = readArguments();
+  const given = readOrExit(usage, readArguments);
   const result =
     given.from === undefined ? await measureAll(given) : (JSON.parse(readFileSync(given.from, 'utf8')) as BenchResult);
   process.stderr.write(printTable(result));

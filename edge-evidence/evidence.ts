@@ -18,6 +18,7 @@ import { drawSeed } from './random.ts';
 import { buildReport, type Kind, kinds, type Part, type PartOptions, type Report, writeReport } from './report.ts';
 import { clearFolder } from './site-copy.ts';
 import { readSubject } from './subject.ts';
+import { readOrExit } from './usage.ts';
 
 const collectors: Readonly<Record<Kind, (options: PartOptions) => Promise<Part>>> = {
   'crash-window': collectCrashWindows,
@@ -62,8 +63,12 @@ function readArguments(args: readonly string[]): Given {
   return { isQuick: values.quick, seed, chosen, reports: values.out, scratch: values.scratch };
 }
 
+const usage = `npm run evidence -- [--quick] [--only KIND]... [--seed N] [--out DIR] [--scratch DIR]
+  KIND: ${kinds.join(', ')}; docs/evidence.md says what they are`;
+
 async function main(): Promise<number> {
-  const { isQuick, seed, chosen, reports, scratch: place } = readArguments(process.argv.slice(2));
+  const given = readOrExit(usage, () => readArguments(process.argv.slice(2)));
+  const { isQuick, seed, chosen, reports, scratch: place } = given;
   const scratch = realpathSync(mkdtempSync(join(place, 'evidence-')));
   mkdirSync(reports, { recursive: true });
   let isWhole = true;

@@ -11,6 +11,7 @@ import { stressKills } from './stress/kills.ts';
 import { stressOutputs } from './stress/outputs.ts';
 import { printReport, type Scenario, type StressReport } from './stress/report.ts';
 import { bundleFile, type Profile } from './stress/site.ts';
+import { readOrExit } from './usage.ts';
 
 const profiles: readonly Profile[] = ['edge', 'standalone'];
 
@@ -60,8 +61,10 @@ async function runScenarios(parameters: Parameters, note: (line: string) => void
   return scenarios;
 }
 
+const usage = 'npm run stress -- [--seed N] [--kills N] [--cancels N] [--scale N] [--profile NAME] [--json]';
+
 async function main(): Promise<void> {
-  const { isJson, ...parameters } = readParameters();
+  const { isJson, ...parameters } = readOrExit(usage, readParameters);
   process.stderr.write(`seed ${parameters.seed}\n`);
   const scenarios = await runScenarios(parameters, (line) => process.stderr.write(`${line}\n`));
   const failed = scenarios.filter(({ differences }) => differences.length > 0).length;

@@ -7,6 +7,7 @@ import { chmodSync, cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlin
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
+import { readOrExit } from '../../edge-evidence/usage.ts';
 import { type Mutation, mutations } from './mutations.ts';
 
 const projectRoot = path.resolve(import.meta.dirname, '../..');
@@ -108,12 +109,15 @@ async function judge(copy: string, mutation: Mutation, seeds: number): Promise<b
   }
 }
 
+const usage = 'npm run mutate -- [--only NAME] [--seeds N]';
+
 async function main(): Promise<number> {
-  const { values } = parseArgs({ options: { only: { type: 'string' }, seeds: { type: 'string', default: '300' } } });
+  const options = { only: { type: 'string' }, seeds: { type: 'string', default: '300' } } as const;
+  const { values } = readOrExit(usage, () => parseArgs({ options }));
   const chosen = mutations.filter(({ name }) => name.includes(values.only ?? ''));
   const seeds = Number(values.seeds);
   if (chosen.length === 0 || !Number.isSafeInteger(seeds)) {
-    process.stderr.write('usage: npm run mutate -- [--only NAME] [--seeds N]\n');
+    process.stderr.write(`usage: ${usage}\n`);
     return 2;
   }
   const copy = makeCopy();

@@ -11,6 +11,7 @@ import { availableParallelism, tmpdir } from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { parseArgs } from 'node:util';
+import { readOrExit } from '../../edge-evidence/usage.ts';
 import { addCounts, type Counts, findBlindSpots, formatCounts } from './coverage.ts';
 import { takeOverLoop } from './loop.ts';
 import { simulateSeed } from './seed.ts';
@@ -119,10 +120,12 @@ function print(text: string): void {
   process.stdout.write(`${text}\n`);
 }
 
+const usage = 'npm run sim -- --seeds N [--from S] [--counts] | --seed S';
+
 async function main(): Promise<number> {
-  const options = readOptions();
+  const options = readOrExit(usage, readOptions);
   if (options === null) {
-    process.stderr.write('usage: npm run sim -- --seeds N [--from S] [--counts] | --seed S\n');
+    process.stderr.write(`usage: ${usage}\n`);
     return 2;
   }
   const { seeds, from, seed, step, place: own, counts: isCounting, uncounted } = options;
