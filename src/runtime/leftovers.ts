@@ -41,6 +41,8 @@ type Leftover = {
   readonly unbar: () => void;
   /** Its command was still running when it was found. */
   readonly wasRunning: boolean;
+  /** Only the history of a run that has ended takes news. */
+  isRunOver: boolean;
 };
 
 type News = { readonly type: NewsType; readonly summary: string };
@@ -131,7 +133,8 @@ export class Leftovers {
           attempts.removeDirectory(attempt.id);
           return;
         }
-        const leftover = { ...found, wasRunning, unbar: starts.bar(attempt.stepRunId) };
+        const isRunOver = isTerminalRun(found.rows.run.status);
+        const leftover = { ...found, wasRunning, isRunOver, unbar: starts.bar(attempt.stepRunId) };
         await this.#end(leftover);
         return;
       }
@@ -176,6 +179,9 @@ export class Leftovers {
   runEnded(runId: string): void {
     const waiting = this.#pending.get(runId) ?? [];
     this.#pending.delete(runId);
+    for (const leftover of this.#ending.values()) {
+      leftover.isRunOver ||= leftover.rows.run.id === runId;
+    }
     for (const { leftover, news } of waiting) {
       void this.#record(leftover, news).then((isTold) => {
         if (isTold && !this.#ending.has(leftover.attempt.id)) {
@@ -191,7 +197,7 @@ export class Leftovers {
     for (const { summary } of news) {
       this.#options.log(`run ${run.id}: ${summary}`);
     }
-    if (news.length === 0 || isTerminalRun(run.status)) {
+    if (news.length === 0 || leftover.isRunOver) {
       return this.#record(leftover, news);
     }
     this.#pending.set(run.id, [...(this.#pending.get(run.id) ?? []), { leftover, news }]);

@@ -34,12 +34,14 @@ const manifest = {
     waits: { run: ['./waits.sh'], grace: '10m' },
     stubborn: { run: ['./stubborn.sh'], grace: '50ms' },
     twice: { run: ['./stubborn.sh'], grace: '300ms', retry: { limit: 1, backoff: '10ms', on: ['lost'] } },
+    slow: { run: ['./stubborn.sh'], grace: '300ms', retry: { limit: 1, backoff: '10m', max: '10m', on: ['lost'] } },
     later: { run: ['./waits.sh'], retry: { limit: 1, backoff: '10m', max: '10m', on: ['lost'] } },
   },
   workflows: {
     waits: { steps: { one: { task: 'waits' } } },
     stubborn: { steps: { one: { task: 'stubborn' } } },
     later: { steps: { one: { task: 'later' } } },
+    slow: { steps: { one: { task: 'slow' } } },
     twice: { steps: { one: { task: 'twice' } } },
   },
 };
@@ -151,6 +153,19 @@ for (const shell of shells) {
           (await newsOf(engine.store, runId)).map(([type]) => type),
           ['workflow.leftover_found', 'workflow.stop_forced'],
         );
+      },
+
+      async 'told also where the run ends while the leftover is being ended'(t, scene) {
+        const { runId, pid } = await leaveRunning(scene, 'slow');
+        await lose(scene, runId, false);
+        const engine = await scene.open();
+        await engine.verbs.cancel({ runId, requestedBy: 'test' });
+        t.equal((await rowsOf(engine.store, runId)).run.status, 'cancelled');
+        await until(() => attemptDirectories(scene).length === 0);
+        t.same(living(pid), []);
+        const types = (await newsOf(engine.store, runId)).map(([type]) => type);
+        t.same(types, ['workflow.leftover_found', 'workflow.stop_forced']);
+        await assertSound(t, engine.store, runId);
       },
 
       async 'while the run goes on, its step waits for the end of the leftover; told when the run ends'(t, scene) {

@@ -73,6 +73,8 @@ export function calmFaults(): Faults {
 }
 
 export type DatabaseWatch = {
+  /** A transaction begins: what is decided in it is decided now, however late it is committed. */
+  readonly began: () => void;
   /** Something is durable that was not before; nothing has been told to anybody. */
   readonly committed: () => void;
   /** A fault of this name has struck. */
@@ -166,6 +168,7 @@ function connect(parts: Parts): DatabaseSync {
       hasWritten = false;
       strikeBusy(faults, sql === 'BEGIN IMMEDIATE' ? 'busyBegins' : null, watch);
       real.exec(sql);
+      watch.began();
     } else if (sql === 'COMMIT') {
       commit(parts, hasWritten);
     } else {

@@ -1,6 +1,7 @@
 // What must hold between two events, when nothing is under way: nobody waits who could go on. And what must hold when
 // nothing is left to happen at all.
 
+import type { Now } from '../../src/core/ports.ts';
 import type { Machine } from './machine.ts';
 import { isPast, type ModelAttempt, type ModelStep, type RunModel } from './model.ts';
 import type { SimulatedTime } from './time.ts';
@@ -26,9 +27,8 @@ export function isLive({ status }: ModelAttempt): boolean {
 }
 
 /** Steps that are ready, due, within the limit of their workflow, and not started. */
-export function listStartable(witness: Seen): readonly Startable[] {
-  const { time, trustedFromMs } = witness.world;
-  const now = time.now();
+export function listStartable(witness: Seen, now: Now): readonly Startable[] {
+  const { trustedFromMs } = witness.world;
   const aside = witness.aside();
   return [...witness.models.values()].flatMap((model) => {
     const { runId, status, cancelReason } = model;
@@ -78,7 +78,7 @@ export function findNeglected(witness: Seen, busy: readonly string[]): readonly 
   // One whose output is still being taken has no slot, but its completion makes the next turn, not its end.
   const open = [...witness.models.values()].flatMap(({ attempts }) => [...attempts.values()].filter(isLive));
   const held = new Set([...busy, ...open.map(({ id }) => id)]).size;
-  for (const { model, step } of held < concurrencyMax ? listStartable(witness) : []) {
+  for (const { model, step } of held < concurrencyMax ? listStartable(witness, now) : []) {
     neglected.push(
       `step ${step.rule.key} of run ${model.runId} could start, ${held} of ${concurrencyMax} slots are taken`,
     );

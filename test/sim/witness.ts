@@ -1,7 +1,9 @@
 // The witness of one simulation: sees every commit at the moment when it is durable, every start and every answer, and
 // complains of what must not be. Reads the database by itself; the runtime's memory is nothing to it.
+
 import { arrangeRows, compareRecords, foldHistory } from '../../edge-evidence/fold.ts';
 import type { RunEvent } from '../../src/core/events.ts';
+import type { Now } from '../../src/core/ports.ts';
 import { createReads, type SqliteReads } from '../../src/store/sqlite/reads.ts';
 import type { SimulatedDatabase } from './database.ts';
 import type { Command, Machine } from './machine.ts';
@@ -38,6 +40,7 @@ const asideSql = 'SELECT runId FROM SetAside';
 
 export class Witness {
   readonly world: WitnessWorld;
+  #beganAt: Now;
   #reads: SqliteReads | null = null;
   readonly models = new Map<string, RunModel>();
   readonly #planDigests = new Map<string, string>();
@@ -58,6 +61,7 @@ export class Witness {
 
   constructor(world: WitnessWorld) {
     this.world = world;
+    this.#beganAt = world.time.now();
   }
 
   complain(what: string): void {
@@ -193,11 +197,15 @@ export class Witness {
     }
   }
 
+  began(): void {
+    this.#beganAt = this.world.time.now();
+  }
+
   /** First in, first out: nothing starts while an older run's step could have started and did not. */
   #checkOrder(claimed: readonly Place[]): void {
     for (const { model, step } of claimed) {
       const key = this.#orderOf(model, step);
-      const older = listStartable(this).find((other) => this.#orderOf(other.model, other.step) < key);
+      const older = listStartable(this, this.#beganAt).find((other) => this.#orderOf(other.model, other.step) < key);
       if (older !== undefined) {
         const [one, other] = [older, { model, step }].map((it) => `${it.model.runId}/${it.step.rule.key}`);
         this.complain(`${other} was started before ${one}, which is older and could start`);

@@ -62,6 +62,7 @@ export class World {
     this.isVolatile = this.random.chance(0.85);
     this.time = simulateTime(Date.UTC(2027, 0, 1) + this.random.between(0, 10_000));
     this.database = simulateDatabase({
+      began: () => this.witness.began(),
       committed: () => this.witness.committed(),
       struck: (fault) => {
         this.count(`storage: ${fault}`);
