@@ -51,7 +51,7 @@ t.test('rows are measured into a file, which is printed and drawn again', async 
 
   const refused = bench('--only', 'size', '--out', out);
   t.equal(refused.status, 2);
-  t.match(refused.stderr, /^bench: --out .* exists; it is not replaced/);
+  t.match(refused.stderr, /^--out .* exists; it is not replaced\nusage: npm run bench/);
 });
 
 t.test('a bench that is told to end takes what it had started and made with it', async (t) => {
@@ -70,5 +70,5 @@ t.test('a bench that is told to end takes what it had started and made with it',
 t.test('what cannot be asked is told before anything is measured', async (t) => {
   const { status, stderr } = bench('--only', 'none', '--repeats', '0', '--profile', 'cluster');
   t.equal(status, 2);
-  t.match(stderr, /^bench: --repeats is a number from 1 on; --only none: the rows are size, .*; --profile is /);
+  t.match(stderr, /^--repeats is a number from 1 on; --only none: the rows are size, .*; --profile is /);
 });

@@ -6,7 +6,7 @@ import { readdirSync, readFileSync, statSync, watch, writeFileSync } from 'node:
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import type { AttemptInspection } from '../../src/runtime/inspection.ts';
-import { bundleFile, cli, createSite, type Running, type Site, startCli } from '../product/product.ts';
+import { bundleFile, cli, createSite, printed, type Running, type Site, startCli } from '../product/product.ts';
 import {
   ask,
   commandsOf,
@@ -251,8 +251,12 @@ t.test('an attempt that is lost keeps what was found of its output, also after a
     const first = await serve(t, site);
     const runId = await startRun(t, site);
     await wrote(site, 'trace');
+    // What is still in the pipe dies with its reader.
+    const following = startCli(t, site, ['runs', 'logs', runId, 'a', '--follow']);
+    await printed(following, 'begun');
+    await kill(following);
     await kill(first);
-    killCommands(site);
+    await killCommands(site);
     const second = await serve(t, site, env);
     const { steps } = await follow(t, site, runId);
     t.match(steps[0]?.attempts, [{ status: 'lost', exitCode: null }]);
