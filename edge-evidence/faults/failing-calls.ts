@@ -35,8 +35,8 @@ export function expectedOf({ error }: Pick<Fault, 'error'>): Expected {
 }
 
 const pointsPerOperation = { quick: 2, full: 3 } as const;
-/** What times decide may come to another end when a fault takes time. */
-const timedOperations: readonly string[] = ['attempt-timeout', 'run-deadline'];
+/** What times decide may come to another end when a fault takes time; output that could not be kept is not kept. */
+const yieldingOperations: readonly string[] = ['attempt-timeout', 'run-deadline', 'kept-output'];
 const quickOperations = ['admission'];
 
 export const failingCallScenarios: readonly FaultScenario[] = operations.map((operation, index) => ({
@@ -125,8 +125,8 @@ async function tryPair({ subject, judge, standard }: Trial, pair: Pair): Promise
     await waitForCommands(site);
     const { facts, trouble } = judge.judge(readSite(site));
     const commit = standard.facts.lastIndexOf(facts);
-    const isTimed = timedOperations.includes(operation.name);
-    const isExact = operation.endsAlike && operation.isOrdered && !isTimed;
+    const mayYield = yieldingOperations.includes(operation.name);
+    const isExact = operation.endsAlike && operation.isOrdered && !mayYield;
     const isDone = commit === standard.facts.length - 1;
     const troubles = [
       ...findTroubleWhenTold(answer, expectedOf(pair.fault)),
@@ -139,7 +139,7 @@ async function tryPair({ subject, judge, standard }: Trial, pair: Pair): Promise
     const atEnd = judge.judge(readSite(site));
     return [
       ...troubles,
-      ...(isTimed ? [] : operation.findTrouble(site, endedOf(again))).map(
+      ...(mayYield ? [] : operation.findTrouble(site, endedOf(again))).map(
         (what) => `done again without the fault: ${what}`,
       ),
       ...atEnd.trouble.map((what) => `done again without the fault, it is not sound: ${what}`),

@@ -70,8 +70,20 @@ export function tryOnMount(
   });
 }
 
+/** There a full disk would end the process that reads a write-ahead log: no such directory is made. */
+function tryRefused(stage: Stage): Promise<void> {
+  return withExt4(stage.ground.scratch, finelyDivided, (folder) =>
+    tryOnMount(stage, 'a directory that would not do', { beginning: 'nothing', folder }, (journey, site) =>
+      journey.ask(['package', 'install', packageOf(site)], { codes: ['unavailable'], mayHold: false }),
+    ),
+  );
+}
+
 async function tryFull(stage: Stage, kind: Disk, leftKib: number): Promise<void> {
-  const { scratch } = stage.ground;
+  const { scratch, mode } = stage.ground;
+  if (kind === finelyDivided && mode === 'wal-full') {
+    return tryRefused(stage);
+  }
   await withExt4(scratch, kind, (folder) =>
     tryOnMount(stage, `${leftKib} KiB left, install`, { beginning: 'nothing', folder }, async (journey, site) => {
       fill(folder, leftKib * 1024);

@@ -57,7 +57,8 @@ export function openStoreWith(options: SqliteStoreOptions, storeParts: StorePart
     return createStore({ options, storeParts, paths, lock, settings });
   } catch (error) {
     lock.release();
-    throw error;
+    // Also what a pragma or a migration met, of a database that is being made.
+    throw toEdgeError(error, `open ${paths.database}`);
   }
 }
 
@@ -151,7 +152,7 @@ function createStore({ options, storeParts, paths, lock, settings }: Entrance): 
       return { db, driver: createDriver({ db, parts, clock, trustedFromMs }) };
     } catch (error) {
       db.close();
-      throw toEdgeError(error, `open ${paths.database}`);
+      throw error;
     }
   };
   const connection = connect();
