@@ -36,7 +36,7 @@ export const fullStorageScenarios: readonly FaultScenario[] = [
       {
         name: `ext4 filled under a daemon, ${blocks}`,
         isQuick: kind === disk,
-        modes,
+        modes: modes.filter((mode) => kind === disk || mode !== 'wal-full'),
         findObstacle: findDiskObstacle,
         run: (stage) => tryFilled(stage, kind),
       },
@@ -70,13 +70,15 @@ export function tryOnMount(
   });
 }
 
-/** There a full disk would end the process that reads a write-ahead log: no such directory is made. */
-function tryRefused(stage: Stage): Promise<void> {
-  return withExt4(stage.ground.scratch, finelyDivided, (folder) =>
-    tryOnMount(stage, 'a directory that would not do', { beginning: 'nothing', folder }, (journey, site) =>
-      journey.ask(['package', 'install', packageOf(site)], { codes: ['unavailable'], mayHold: false }),
-    ),
-  );
+/** There a full disk would end the process that reads a write-ahead log: none is made, and one that came is not opened. */
+async function tryRefused(stage: Stage): Promise<void> {
+  for (const beginning of ['nothing', 'installed'] as const) {
+    await withExt4(stage.ground.scratch, finelyDivided, (folder) =>
+      tryOnMount(stage, `a place that will not do, ${beginning} there`, { beginning, folder }, (journey, site) =>
+        journey.ask(['package', 'install', packageOf(site)], { codes: ['unavailable'], mayHold: false }),
+      ),
+    );
+  }
 }
 
 async function tryFull(stage: Stage, kind: Disk, leftKib: number): Promise<void> {

@@ -38,9 +38,7 @@ export function tryDurability({ data, durability }: ProbePlace): EdgeError | nul
   const file = path.join(data, `probe-${process.pid}.db`);
   try {
     removeScratch(data);
-    if (durability === 'wal-full') {
-      refuseSmallBlocks(data);
-    }
+    refuseSmallBlocks({ data, durability });
     writeAndReadBack(file, durability);
     return null;
   } catch (error) {
@@ -58,9 +56,10 @@ export function tryDurability({ data, durability }: ProbePlace): EdgeError | nul
 // them, and on a full file system the first touch of one ends the process, whoever reads: SIGBUS (seen on ext4, 1 KiB).
 const blockBytesMin = 4096;
 
-function refuseSmallBlocks(data: string): void {
+/** Throws `unavailable` where a write-ahead log must not be opened. A directory may have been copied to such a place. */
+export function refuseSmallBlocks({ data, durability }: ProbePlace): void {
   const { bsize } = statfsSync(data);
-  if (bsize < blockBytesMin) {
+  if (durability === 'wal-full' && bsize < blockBytesMin) {
     const message = `the file system of ${data} has blocks of ${bsize} bytes: a full one would end this program`;
     throw new EdgeError('unavailable', message, { hint: `use a file system with blocks of ${blockBytesMin} bytes` });
   }

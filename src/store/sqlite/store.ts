@@ -23,7 +23,7 @@ import { createDriver, type DriverParts } from './driver.ts';
 import { acquireHolderLock, type HolderIdentity, type HolderLock } from './holder-lock.ts';
 import { applyMigrations } from './migrate.ts';
 import { beginServing, openWriter } from './open.ts';
-import { probeStorage } from './probe.ts';
+import { probeStorage, refuseSmallBlocks } from './probe.ts';
 import { type AskedSettings, durabilities, journalBytesMax, type StorageSettings, settleSettings } from './profile.ts';
 import { checkReadiness, engineName, type Schema } from './readiness.ts';
 import { statement, toEdgeError } from './statement.ts';
@@ -51,6 +51,7 @@ export type StoreParts = { readonly schema: Schema; readonly parts: DriverParts 
 export function openStoreWith(options: SqliteStoreOptions, storeParts: StoreParts): Store {
   const { paths, lock, settings, isFresh } = enterDirectory(options);
   try {
+    refuseSmallBlocks({ data: paths.data, durability: settings.durability });
     if (isFresh) {
       makeDatabase(paths, settings, { schema: storeParts.schema, nowMs: options.clock.observe().wallMs });
     }
