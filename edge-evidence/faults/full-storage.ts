@@ -70,7 +70,7 @@ export function tryOnMount(
   });
 }
 
-/** There a full disk would end the process that reads a write-ahead log: none is made, and one that came is not opened. */
+/** There a full disk ends whoever reads a write-ahead log: none is made, and one that came along is not opened. */
 async function tryRefused(stage: Stage): Promise<void> {
   for (const beginning of ['nothing', 'installed'] as const) {
     await withExt4(stage.ground.scratch, finelyDivided, (folder) =>

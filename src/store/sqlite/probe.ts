@@ -56,7 +56,7 @@ export function tryDurability({ data, durability }: ProbePlace): EdgeError | nul
 // them, and on a full file system the first touch of one ends the process, whoever reads: SIGBUS (seen on ext4, 1 KiB).
 const blockBytesMin = 4096;
 
-/** Throws `unavailable` where a write-ahead log must not be opened. A directory may have been copied to such a place. */
+/** Throws `unavailable` where a write-ahead log must not be opened. A directory may have been copied there. */
 export function refuseSmallBlocks({ data, durability }: ProbePlace): void {
   const { bsize } = statfsSync(data);
   if (durability === 'wal-full' && bsize < blockBytesMin) {
