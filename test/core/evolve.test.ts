@@ -325,7 +325,7 @@ t.test(
         )!;
         const records = [rows.run, ...rows.steps.values(), ...rows.attempts.values()];
         return (
-          records.every(isIntact) &&
+          records.every((record) => isIntact({ ...record })) &&
           rows.run.version === told.events.length &&
           rows.run.eventSequence === told.events.length &&
           rows.run.updatedAtMs === told.events.at(-1)!.createdAtMs &&
