@@ -75,6 +75,7 @@ export const limits = {
   // steps have 1,300. Of each run so many of its newest events: what followers ask for after a turn.
   knownRecordsMax: 2048,
   knownEventsMax: 16,
+  knownPackageFactsMax: 256,
 
   // Attempts of one step, lost and withdrawn ones included: ends a loop that never gets a command started.
   attemptsPerStepMax: 64,

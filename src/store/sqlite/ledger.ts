@@ -111,7 +111,12 @@ export function createLedger(db: DatabaseSync, memory: RunMemory | null = null):
       clearSetAside.run({ runId });
     },
   };
-  return (write) => (writes[write.write] as (write: LedgerWrite) => void)(write);
+  return (write) => {
+    if (write.write !== 'admission') {
+      memory?.packagesChanged();
+    }
+    (writes[write.write] as (write: LedgerWrite) => void)(write);
+  };
 }
 
 type SettingPlace = { projectId: string; packageName: string; name: string };

@@ -10,7 +10,7 @@ import type { Reads } from '../../protocol/reads.ts';
 import { damaged, recordKeyOf, stepKeysOf, toHex } from './codec.ts';
 import { createEventReads } from './reads-event.ts';
 import type { PlanSource } from './reads-plan.ts';
-import { decodeEvent, eventTypeCodes } from './rows-event.ts';
+import { decodeOwnEvent, eventTypeCodes } from './rows-event.ts';
 import { type AttemptRow, decodeAttempt, decodeRun, decodeStep, type RunRow, type StepRow } from './rows-record.ts';
 import type { KnownAttempts, KnownRun, RunMemory } from './run-memory.ts';
 import { statement } from './statement.ts';
@@ -181,7 +181,9 @@ function findKnownEvents(known: KnownRun | null, { first, last }: { first: numbe
   if (known === null || first < oldest) {
     return null;
   }
-  return known.events.slice(first - oldest, last - oldest + 1).map(({ row }) => decodeEvent(row, known.plan));
+  return known.events
+    .slice(first - oldest, last - oldest + 1)
+    .map((event) => decodeOwnEvent(event.row, known.plan, event));
 }
 
 /** The plan alone, which its own digest vouches for. */

@@ -23,7 +23,7 @@ export type SqliteReads = { readonly [N in ReadName]: (args: Reads[N]['args']) =
 export function createReads(db: DatabaseSync, memory: RunMemory | null = null): SqliteReads {
   const plans = createPlanSource(db);
   const { findStep, ...runs } = createRunReads(db, plans, memory);
-  const { completeStep, ...packages } = createPackageReads(db);
+  const { completeStep, ...packages } = createPackageReads(db, memory);
   return {
     ...runs,
     ...packages,

@@ -1,8 +1,8 @@
-// What one connection knows of the runs that it carries on, so that a step does not read and verify again what the step
-// before it wrote. Owns its bounds, and when all of it is forgotten; decides nothing, and is never needed.
+// What one connection knows of the runs that it carries on and of their packages, so that a step does not read and
+// verify again what the step before it wrote. Owns its bounds, and when all of it is forgotten; decides nothing, and is never needed.
 //
 // M1  An entry is what this connection read and verified, or wrote itself, and every write of it since. All writes go
-//     through append.ts and ledger-admission.ts, which tell it; nothing else in this process has the database open for
+//     through append.ts and ledger.ts, which tell it; nothing else in this process has the database open for
 //     writing.
 // M2  Nobody else has written since: the first look in every transaction compares `PRAGMA data_version`, which moves
 //     with every commit of any other connection. SQLite keeps its own pages by the same counter, so an entry is never
@@ -63,6 +63,8 @@ export class RunMemory {
   #hasWritten = false;
   /** One more than the last key of an event; null where it is not known. */
   nextEventKey: number | null = null;
+  /** What the reads of packages found, under names of theirs. */
+  readonly #packageFacts = new Map<string, unknown>();
 
   constructor(db: DatabaseSync) {
     const select = statement<Record<string, never>, { data_version: number }>(db, dataVersionSql);
@@ -100,6 +102,7 @@ export class RunMemory {
     this.#runs.clear();
     this.#weight = 0;
     this.nextEventKey = null;
+    this.#packageFacts.clear();
     this.#hasWritten = false;
   }
 
@@ -116,6 +119,26 @@ export class RunMemory {
   /** Takes a run that was read and verified whole; or with its attempts, as far as they were read. */
   learn(known: KnownRun): void {
     this.#put(known);
+  }
+
+  /** What `find` found, once for each key until a package changes. */
+  packageFact<T>(key: string, find: () => T): T {
+    const known = this.#packageFacts.get(key);
+    if (known !== undefined) {
+      return known as T;
+    }
+    const found = find();
+    if (this.#packageFacts.size >= limits.knownPackageFactsMax) {
+      this.#packageFacts.clear();
+    }
+    this.#packageFacts.set(key, found);
+    return found;
+  }
+
+  /** Something else than runs was written in this transaction. */
+  packagesChanged(): void {
+    this.#hasWritten = true;
+    this.#packageFacts.clear();
   }
 
   /** The run was admitted in this transaction. */
