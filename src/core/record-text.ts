@@ -104,10 +104,10 @@ export function attemptText(attempt: Omit<RunAttempt, 'digest'>): string {
 
 /** The canonical text of what a history's digest covers: the digest before it, and one more event. */
 export function historyText(previous: string | null, event: RunEvent): string {
-  const { actorId, actorType, attemptId, createdAtMs, id, payload, runId, sequence, stepRunId, type } = event;
+  const { actorId, actorType, attemptId, createdAtMs, id, runId, sequence, stepRunId, type } = event;
   const head = orderedJson({ actorId, actorType, attemptId, createdAtMs, id });
   const tail = orderedJson({ runId, sequence, stepRunId, type });
-  const inner = canonicalJsonOrNull(payload);
+  const inner = payloadText(event);
   const before = canonicalJsonOrNull(previous);
   if (
     head === null ||
@@ -119,6 +119,41 @@ export function historyText(previous: string | null, event: RunEvent): string {
     return canonicalJson({ previous, event });
   }
   return `{"event":${head.slice(0, -1)},"payload":${inner},${tail.slice(1)},"previous":${before}}`;
+}
+
+/** The canonical text of a payload, of those that steps have by the dozen by their members. Null as `orderedJson`. */
+function payloadText(event: RunEvent): string | null {
+  return orderedPayloadText(event) ?? canonicalJsonOrNull(event.payload);
+}
+
+function orderedPayloadText({ type, payload }: RunEvent): string | null {
+  if (typeof payload !== 'object' || payload === null) {
+    return null;
+  }
+  switch (type) {
+    case 'attempt.claimed': {
+      const { executionDigest, executorType, number, stepRunVersion } = payload;
+      return partText({ executionDigest, executorType, number, stepRunVersion }, null, payload);
+    }
+    case 'attempt.started': {
+      const deadline = orderSpan(payload.deadline);
+      return partText({ bootId: payload.bootId, deadline }, deadline, payload);
+    }
+    case 'attempt.succeeded':
+    case 'attempt.failed': {
+      const { durationMs, errorCode, errorSummary, exitCode, finishedAtMs, outputBytes, outputTruncated } = payload;
+      const { signal, stepResultCode, stepStatus } = payload;
+      const stepDue = orderSpan(payload.stepDue);
+      const first = { durationMs, errorCode, errorSummary, exitCode, finishedAtMs, outputBytes, outputTruncated };
+      return partText({ ...first, signal, stepDue, stepResultCode, stepStatus }, stepDue, payload);
+    }
+    default:
+      return null;
+  }
+}
+
+function partText(ordered: object, span: Span | null | undefined, whole: object): string | null {
+  return span !== undefined && countMembers(whole) === countMembers(ordered) ? orderedJson(ordered, span) : null;
 }
 
 function contentsText(ordered: object, span: Span | null | undefined, record: object): string {

@@ -124,7 +124,15 @@ function createRecordInserts(
       return eventWrite.insert(keys, created[index]!, { stepNumber: number, attemptEpoch: null });
     });
     memory?.admitted({
-      ...{ runKey, plan, run, lastEventKey: lastKey, steps: rows.steps, live: new Map(), lastAttemptNumber: 0 },
+      ...{
+        runKey,
+        plan,
+        run,
+        lastEventKey: lastKey,
+        steps: new Map(rows.steps),
+        live: new Map(),
+        lastAttemptNumber: 0,
+      },
       attempts: new Map(plan.steps.map(({ stepRunId }) => [stepRunId, { lastKey: null, list: [] }])),
       events: [first, ...others].slice(-limits.knownEventsMax),
     });

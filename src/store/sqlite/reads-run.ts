@@ -106,7 +106,7 @@ export function createRunReads(db: DatabaseSync, plans: PlanSource, memory: RunM
     run({ runId }) {
       const { run, steps = null, live } = known(runId) ?? {};
       if (run !== undefined && live !== undefined && steps !== null) {
-        return { run, steps, attempts: live };
+        return { run, steps: new Map(steps), attempts: new Map(live) };
       }
       const found = find(runId);
       return found === null ? null : readPresent(found, readRows, memory);
@@ -144,7 +144,7 @@ type RowReads = ReturnType<typeof createRowReads>;
 function readPresent(found: FoundRun, readRows: RowReads, memory: RunMemory | null): RunRows {
   const rows = readRows.all(found, false);
   if (!isTerminalRun(rows.run.status)) {
-    const { steps, attempts: live } = rows;
+    const [steps, live] = [new Map(rows.steps), new Map(rows.attempts)];
     memory?.learn({ ...found, steps, live, attempts: new Map(), lastAttemptNumber: null, events: [] });
   }
   return rows;
@@ -166,12 +166,13 @@ function createStepFinder(parts: {
     const step = known?.steps?.get(stepRunId) ?? readRows.step(found, number);
     const attempts = known?.attempts.get(stepRunId) ?? readRows.attemptsOf(found, number, step);
     const lastAttemptNumber = known?.lastAttemptNumber ?? readRows.lastAttemptNumber(found);
-    const isNew = known?.lastAttemptNumber === null || !known?.attempts.has(stepRunId);
-    if (known !== null && known.steps !== null && isNew) {
-      memory?.learn({ ...known, attempts: new Map(known.attempts).set(stepRunId, attempts), lastAttemptNumber });
+    if (known !== null && known.steps !== null) {
+      known.attempts.set(stepRunId, attempts);
+      known.lastAttemptNumber = lastAttemptNumber;
     }
     const rows = { run: found.run, steps: mapById([step]), attempts: mapById(attempts.list) };
-    return { ...found, number, rows, step, attempts: attempts.list, lastAttemptNumber };
+    const { runKey, run, plan, lastEventKey } = found;
+    return { runKey, run, plan, lastEventKey, number, rows, step, attempts: attempts.list, lastAttemptNumber };
   };
 }
 

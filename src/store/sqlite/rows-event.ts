@@ -70,8 +70,16 @@ export function encodeEvent(event: RunEvent, place: EventPlace): EventRow {
 
 /** The payload without its nulls; null where nothing is left. */
 function encodePayload(event: RunEvent): string | null {
-  const said = Object.entries(shorten(event)).filter(([, value]) => value !== null);
-  return said.length === 0 ? null : canonicalJson(Object.fromEntries(said));
+  const payload = shorten(event) as Readonly<Record<string, Json>>;
+  const said: Record<string, Json> = {};
+  let isEmpty = true;
+  for (const key of Object.keys(payload)) {
+    if (payload[key] !== null) {
+      said[key] = payload[key]!;
+      isEmpty = false;
+    }
+  }
+  return isEmpty ? null : canonicalJson(said);
 }
 
 /** A deadline begins in the boot that its attempt began in, which the payload names already: 50 of 170 bytes. */

@@ -24,21 +24,22 @@ export type KnownAttempts = { readonly lastKey: number | null; readonly list: re
 /** An event as it was inserted. */
 export type KnownEvent = { readonly row: EventRow; readonly id: string; readonly attemptId: string | null };
 
+/** As it is now: an entry moves on with its run. What is handed out of it is copied. */
 export type KnownRun = {
   readonly runKey: number;
   readonly plan: Plan;
-  readonly run: Run;
-  readonly lastEventKey: number;
+  run: Run;
+  lastEventKey: number;
   /** All of them; null once the run has ended. */
-  readonly steps: ReadonlyMap<string, StepRun> | null;
+  steps: Map<string, StepRun> | null;
   /** Attempts that have not ended. */
-  readonly live: ReadonlyMap<string, RunAttempt>;
+  readonly live: Map<string, RunAttempt>;
   /** By step run, as far as they are known. */
-  readonly attempts: ReadonlyMap<string, KnownAttempts>;
+  readonly attempts: Map<string, KnownAttempts>;
   /** The highest number of an attempt of the run; null where it is not known. */
-  readonly lastAttemptNumber: number | null;
+  lastAttemptNumber: number | null;
   /** The newest events, without a gap up to the run's version; perhaps none. */
-  readonly events: readonly KnownEvent[];
+  readonly events: KnownEvent[];
 };
 
 export type Written = {
@@ -116,9 +117,27 @@ export class RunMemory {
     return known;
   }
 
-  /** Takes a run that was read and verified whole; or with its attempts, as far as they were read. */
+  /** Takes a run that was read and verified, with all its steps. */
   learn(known: KnownRun): void {
     this.#put(known);
+  }
+
+  /** The run was admitted in this transaction. */
+  admitted(known: KnownRun): void {
+    this.#hasWritten = true;
+    this.#put(known);
+  }
+
+  /** Events were appended in this transaction to a run as it is known; or, with null, to one that is not. */
+  appended(known: KnownRun | null, written: Written): void {
+    this.#hasWritten = true;
+    if (known === null) {
+      this.#drop(written.after.run.id);
+      return;
+    }
+    this.#weight -= weightOf(known);
+    follow(known, written);
+    this.#weight += weightOf(known);
   }
 
   /** What `find` found, once for each key until a package changes. */
@@ -139,22 +158,6 @@ export class RunMemory {
   packagesChanged(): void {
     this.#hasWritten = true;
     this.#packageFacts.clear();
-  }
-
-  /** The run was admitted in this transaction. */
-  admitted(known: KnownRun): void {
-    this.#hasWritten = true;
-    this.#put(known);
-  }
-
-  /** Events were appended in this transaction to a run as it is known; or to one that is not known. */
-  appended(known: KnownRun | null, written: Written): void {
-    this.#hasWritten = true;
-    if (known === null) {
-      this.#drop(written.after.run.id);
-    } else {
-      this.#put(follow(known, written));
-    }
   }
 
   #put(known: KnownRun): void {
@@ -183,32 +186,35 @@ function weightOf({ plan, steps }: KnownRun): number {
   return 1 + (steps === null ? 0 : 3 * plan.steps.length) + limits.knownEventsMax;
 }
 
-function follow(known: KnownRun, { before, after, lastEventKey, events, attemptKeys }: Written): KnownRun {
-  const newest = [...known.events, ...events].slice(-limits.knownEventsMax);
-  const common = { runKey: known.runKey, plan: known.plan, run: after.run, lastEventKey, events: newest };
+function follow(known: KnownRun, { before, after, lastEventKey, events, attemptKeys }: Written): void {
+  known.run = after.run;
+  known.lastEventKey = lastEventKey;
+  known.events.push(...events);
+  known.events.splice(0, known.events.length - limits.knownEventsMax);
   if (known.steps === null || isTerminalRun(after.run.status)) {
-    return { ...common, steps: null, live: new Map(), attempts: new Map(), lastAttemptNumber: null };
+    known.steps = null;
+    known.live.clear();
+    known.attempts.clear();
+    known.lastAttemptNumber = null;
+    return;
   }
-  const steps = new Map(known.steps);
   for (const [id, step] of after.steps) {
-    step === before.steps.get(id) || steps.set(id, step);
+    step === before.steps.get(id) || known.steps.set(id, step);
   }
-  const live = new Map(known.live);
-  const attempts = new Map(known.attempts);
-  let { lastAttemptNumber } = known;
   for (const [id, attempt] of after.attempts) {
-    if (attempt === before.attempts.get(id)) {
-      continue;
-    }
-    isTerminalAttempt(attempt.status) ? live.delete(id) : live.set(id, attempt);
-    const key = attemptKeys.get(id);
-    const of = known.attempts.get(attempt.stepRunId);
-    if (of !== undefined) {
-      const list =
-        key === undefined ? of.list.map((earlier) => (earlier.id === id ? attempt : earlier)) : [...of.list, attempt];
-      attempts.set(attempt.stepRunId, { lastKey: key ?? of.lastKey, list });
-    }
-    lastAttemptNumber = lastAttemptNumber === null ? null : Math.max(lastAttemptNumber, attempt.number);
+    attempt === before.attempts.get(id) || followAttempt(known, attempt, attemptKeys.get(id) ?? null);
   }
-  return { ...common, steps, live, attempts, lastAttemptNumber };
+}
+
+/** `newKey` is that of an attempt that was inserted; null for one that changed. */
+function followAttempt(known: KnownRun, attempt: RunAttempt, newKey: number | null): void {
+  const { id, stepRunId, status, number } = attempt;
+  isTerminalAttempt(status) ? known.live.delete(id) : known.live.set(id, attempt);
+  const of = known.attempts.get(stepRunId);
+  if (of !== undefined) {
+    const list =
+      newKey === null ? of.list.map((earlier) => (earlier.id === id ? attempt : earlier)) : [...of.list, attempt];
+    known.attempts.set(stepRunId, { lastKey: newKey ?? of.lastKey, list });
+  }
+  known.lastAttemptNumber = known.lastAttemptNumber === null ? null : Math.max(known.lastAttemptNumber, number);
 }

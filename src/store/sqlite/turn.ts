@@ -193,8 +193,13 @@ class Chains {
   }
 }
 
+const none: readonly string[] = [];
+
 /** Ids for a decision, drawn once: an operation that is carried out again gets the same. */
 export function drawIds(operation: Operation, ids: Ids): readonly string[] {
+  if (operation.freshIds === 0) {
+    return none;
+  }
   return Array.from({ length: operation.freshIds }, () => ids.fresh());
 }
 
