@@ -1,14 +1,14 @@
 // What one connection knows of the runs that it carries on and of their packages, so that a step does not read and
-// verify again what the step before it wrote. Owns its bounds, and when all of it is forgotten; decides nothing, and is never needed.
+// verify again what the step before it wrote. Owns its bounds, and when all of it is forgotten; decides nothing. Never
+// needed: without it everything is read.
 //
 // M1  An entry is what this connection read and verified, or wrote itself, and every write of it since. All writes go
-//     through append.ts and ledger.ts, which tell it; nothing else in this process has the database open for
-//     writing.
+//     through append.ts and ledger.ts, which tell it; nothing else in this process has the database open to write.
 // M2  Nobody else has written since: the first look in every transaction compares `PRAGMA data_version`, which moves
 //     with every commit of any other connection. SQLite keeps its own pages by the same counter, so an entry is never
 //     older than what reading would say. The holder lock keeps others out; this does not rely on it.
-// M3  What was rolled back is forgotten, with everything else: at every undone savepoint, and where a transaction in
-//     which something was written turns out not to have been committed when the next one begins.
+// M3  What was rolled back is forgotten, with everything else: at every undone savepoint, and when a transaction begins
+//     while the one before it, in which something was written, was never told to be committed.
 // M4  Writes keep their fences (version, digest) in SQL: a row that is not as it is known here is not written over.
 import type { DatabaseSync } from 'node:sqlite';
 import { limits } from '../../core/limits.ts';
@@ -77,6 +77,7 @@ export class RunMemory {
     this.#isEntered = false;
     if (this.#hasWritten) {
       this.forgetAll();
+      this.#hasWritten = false;
     }
   }
 
@@ -98,13 +99,12 @@ export class RunMemory {
     this.#isEntered = true;
   }
 
-  /** Something was rolled back. */
+  /** Something was rolled back; other things may still be, so what was written stays in mind. */
   forgetAll(): void {
     this.#runs.clear();
     this.#weight = 0;
     this.nextEventKey = null;
     this.#packageFacts.clear();
-    this.#hasWritten = false;
   }
 
   find(runId: string): KnownRun | null {

@@ -109,17 +109,41 @@ t.test('whatever happens to a run, what is remembered of it is what would be rea
   t.ok(ended > 0, 'some run has ended');
 });
 
-t.test('what another connection has written is seen at the next look, damage included', async (t) => {
-  const warm = openWarm(t, chainOf(2));
-  const { rows } = warm.inside(() => admitRun(warm, 0));
-  t.same(
-    warm.inside(() => warm.reads.run({ runId })),
-    rows,
-  );
+for (const journal of ['DELETE', 'WAL']) {
+  t.test(`what another connection has written is seen at the next look, damage included (${journal})`, async (t) => {
+    const warm = openWarm(t, chainOf(2));
+    warm.db.exec(`PRAGMA journal_mode = ${journal}`);
+    const { rows } = warm.inside(() => admitRun(warm, 0));
+    t.same(
+      warm.inside(() => warm.reads.run({ runId })),
+      rows,
+    );
+    const other = new DatabaseSync(warm.db.location()!);
+    other.exec('UPDATE RunRecords SET updatedAtMs = updatedAtMs + 1 WHERE number = 2');
+    other.close();
+    t.ok(warm.inside(() => isDamaged(() => warm.reads.run({ runId }))));
+  });
+}
+
+t.test('a package that changes is seen at once, by whichever connection it was changed', async (t) => {
+  const warm = openWarm(t, chainOf(1));
+  const { projectId, packageName, installationId, lockDigest } = warm.target;
+  const place = { projectId, packageName };
+  const facts = () => {
+    const found = warm.reads.startFacts({ ...place, installationId, lockDigest });
+    return [found.isQuarantined, found.head!.isQuarantined, warm.reads.package(place)!.isQuarantined];
+  };
+  t.same(warm.inside(facts), [false, false, false]);
+  const quarantine = { ...place, installationId, lockDigest, reason: 'some reason', atMs: 1 };
+  warm.inside(() => {
+    warm.ledger({ write: 'quarantine', quarantine });
+    t.same(facts(), [true, true, true]);
+  });
+  t.same(warm.inside(facts), [true, true, true]);
   const other = new DatabaseSync(warm.db.location()!);
-  other.exec('UPDATE RunRecords SET updatedAtMs = updatedAtMs + 1 WHERE number = 2');
+  other.exec('DROP TRIGGER PackageQuarantinesStay; DELETE FROM PackageQuarantines');
   other.close();
-  t.ok(warm.inside(() => isDamaged(() => warm.reads.run({ runId }))));
+  t.same(warm.inside(facts), [false, false, false]);
 });
 
 t.test('what was rolled back is forgotten, also where nobody says so', async (t) => {
@@ -132,6 +156,9 @@ t.test('what was rolled back is forgotten, also where nobody says so', async (t)
   warm.memory.began();
   warm.memory.enter();
   const moved = warm.append({ rows, events: [draft] }, admittedAtMs);
+  t.same(warm.reads.run({ runId }), moved);
+  // Of what an undone savepoint made it forget, it learns again what is not durable yet.
+  warm.memory.forgetAll();
   t.same(warm.reads.run({ runId }), moved);
   warm.db.exec('ROLLBACK');
   warm.inside(() => {
