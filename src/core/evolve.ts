@@ -5,17 +5,9 @@ import { digestLabels, digestOfText } from './digest.ts';
 import { assert } from './errors.ts';
 import { type EventOf, type EventType, newsTypes, type RunEvent } from './events.ts';
 import { deriveAttemptId, deriveMutationId, deriveStepRunId } from './ids.ts';
+import { sealAttempt, sealRun, sealStepRun } from './record-seal.ts';
 import { historyText } from './record-text.ts';
-import {
-  type Run,
-  type RunAttempt,
-  type RunRows,
-  runTriggerType,
-  type StepRun,
-  sealAttempt,
-  sealRun,
-  sealStepRun,
-} from './records.ts';
+import { type Run, type RunAttempt, type RunRows, runTriggerType, type StepRun } from './records.ts';
 import {
   type AttemptStatus,
   attemptTransitions,

@@ -1,6 +1,6 @@
-// The canonical texts of the records and events that every step makes anew, each written by its own members in canonical
-// order: a quarter of what `canonicalJson` takes, which has to sort. The texts are the same, to the byte; a record with
-// other members than those named here, or with a value outside the subset, goes the long way.
+// The canonical texts of the records and events that every step makes anew, each written by its own members in
+// canonical order: a quarter of what `canonicalJson` takes, which has to sort. The texts are the same, to the byte; a
+// record with other members than those named here, or with a value outside the subset, goes the long way.
 import { canonicalJson, canonicalJsonOrNull, orderedJson } from './canonical-json.ts';
 import type { RunEvent } from './events.ts';
 import type { Run, RunAttempt, Span, StepRun } from './records.ts';

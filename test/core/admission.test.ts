@@ -12,7 +12,7 @@ import { canonicalJson } from '../../src/core/canonical-json.ts';
 import { digest, digestLabels } from '../../src/core/digest.ts';
 import type { RunEvent } from '../../src/core/events.ts';
 import { normalizePlan, type Plan } from '../../src/core/plan.ts';
-import { isIntact } from '../../src/core/records.ts';
+import { isIntact } from '../../src/core/record-seal.ts';
 import { admittedAtMs, chainOf, edgeErrorOf, planOf, sampleRequest, sealPlan } from './samples.ts';
 
 const plan = planOf({ fetch: [], merge: ['fetch'] });

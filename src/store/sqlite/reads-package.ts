@@ -107,14 +107,12 @@ export function createPackageReads(db: DatabaseSync, memory: RunMemory | null): 
   };
   const condemnationOf = (target: Reads['startFacts']['args']): Condemnation => {
     const { projectId, packageName, installationId, lockDigest } = target;
-    const key = ['condemnation', projectId, packageName, installationId, lockDigest].join(' ');
-    return memory === null ? findCondemnation(target) : memory.packageFact(key, () => findCondemnation(target));
+    const key = `condemnation ${projectId} ${packageName} ${installationId} ${lockDigest}`;
+    return remember(memory, key, () => findCondemnation(target));
   };
   const readHead = createHeadReader(db, { condemnationOf, findRevision });
-  const findHead = (place: PackagePlace): PackageHead | null => {
-    const key = ['head', place.projectId, place.packageName].join(' ');
-    return memory === null ? readHead(place) : memory.packageFact(key, () => readHead(place));
-  };
+  const findHead = (place: PackagePlace): PackageHead | null =>
+    remember(memory, `head ${place.projectId} ${place.packageName}`, () => readHead(place));
   return {
     package: findHead,
     packageOfRun(args) {
@@ -161,6 +159,10 @@ export function createPackageReads(db: DatabaseSync, memory: RunMemory | null): 
       };
     },
   };
+}
+
+function remember<T>(memory: RunMemory | null, key: string, find: () => T): T {
+  return memory === null ? find() : memory.packageFact(key, find);
 }
 
 type HeadParts = {
