@@ -131,6 +131,14 @@ function orderedPayloadText({ type, payload }: RunEvent): string | null {
     return null;
   }
   switch (type) {
+    case 'step.created': {
+      const { kind, required, status, stepKey, taskRef, taskSourceDigest } = payload;
+      return partText({ kind, required, status, stepKey, taskRef, taskSourceDigest }, null, payload);
+    }
+    case 'step.readied': {
+      const due = orderSpan(payload.due);
+      return partText({ due }, due, payload);
+    }
     case 'attempt.claimed': {
       const { executionDigest, executorType, number, stepRunVersion } = payload;
       return partText({ executionDigest, executorType, number, stepRunVersion }, null, payload);

@@ -2,8 +2,8 @@
 // transaction is open. Knows no plan but the one given; asks nothing. An identity that is taken is a constraint error.
 import type { DatabaseSync } from 'node:sqlite';
 import { type AdmissionBundle, stepCreatedPayload } from '../../core/admission.ts';
-import { canonicalJson } from '../../core/canonical-json.ts';
 import { assert } from '../../core/errors.ts';
+import type { EventPayloads } from '../../core/events.ts';
 import { limits } from '../../core/limits.ts';
 import type { Plan } from '../../core/plan.ts';
 import type { Run, StepRun } from '../../core/records.ts';
@@ -73,6 +73,7 @@ const insertKeySql = `INSERT INTO AdmissionKeys (
   )`;
 
 type NewRun = ReturnType<typeof encodeRunProgress> & ReturnType<typeof constantColumns> & { recordKey: number };
+type Created = EventPayloads['step.created'];
 type NewStep = ReturnType<typeof encodeStep> & { recordKey: number };
 type NewAdmissionStep = Omit<AdmissionStepRow, 'number'> & { recordKey: number };
 type AdmissionWrite = Extract<LedgerWrite, { readonly write: 'admission' }>;
@@ -144,6 +145,11 @@ function constantColumns({ createdAtMs, startedAtMs, planDigest }: Run) {
   return { createdAtMs, startedAtMs, planDigest: toBytes(planDigest) };
 }
 
+function isSamePayload(payload: Created, expected: Created): boolean {
+  const keys = Object.keys(expected) as (keyof Created)[];
+  return keys.length === Object.keys(payload).length && keys.every((key) => payload[key] === expected[key]);
+}
+
 /** What is not stored must be what it is rebuilt from. */
 function checkBundle(plan: Plan, { rows, events }: AdmissionBundle): void {
   const { run, steps } = rows;
@@ -155,7 +161,7 @@ function checkBundle(plan: Plan, { rows, events }: AdmissionBundle): void {
       event.type === 'step.created' &&
       event.stepRunId === step.stepRunId &&
       event.actorType === 'runtime' &&
-      canonicalJson(event.payload) === canonicalJson(stepCreatedPayload(step));
+      isSamePayload(event.payload, stepCreatedPayload(step));
     assert(isPlanned, `step ${step.stepKey} is created as its plan has it`);
     const record: StepRun = steps.get(step.stepRunId)!;
     assert(record.kind === 'task' && record.createdAtMs === run.createdAtMs, 'steps are created with their run');
