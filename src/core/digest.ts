@@ -24,5 +24,10 @@ export const digestLabels = {
 
 /** SHA-256 of the UTF-8 bytes of label, one NUL, and the canonical JSON of the value; 64 lowercase hex digits. */
 export function digest(label: string, value: unknown): string {
-  return sha256(`${label}\0${canonicalJson(value)}`);
+  return digestOfText(label, canonicalJson(value));
+}
+
+/** As `digest`, of a value whose canonical text is there already. */
+export function digestOfText(label: string, text: string): string {
+  return sha256(`${label}\0${text}`);
 }

@@ -1,20 +1,13 @@
 // The fold: `evolve(rows, event)` is the only function that changes a run's records. History folds to the present by
 // construction, because the store saves exactly what this yields. It decides nothing; an illegal event is a defect of
 // whoever drafted it, or damage if it was read back.
-import { digest, digestLabels } from './digest.ts';
+import { digestLabels, digestOfText } from './digest.ts';
 import { assert } from './errors.ts';
 import { type EventOf, type EventType, newsTypes, type RunEvent } from './events.ts';
 import { deriveAttemptId, deriveMutationId, deriveStepRunId } from './ids.ts';
-import {
-  type Run,
-  type RunAttempt,
-  type RunRows,
-  runTriggerType,
-  type StepRun,
-  sealAttempt,
-  sealRun,
-  sealStepRun,
-} from './records.ts';
+import { sealAttempt, sealRun, sealStepRun } from './record-seal.ts';
+import { historyText } from './record-text.ts';
+import { type Run, type RunAttempt, type RunRows, runTriggerType, type StepRun } from './records.ts';
 import {
   type AttemptStatus,
   attemptTransitions,
@@ -76,6 +69,11 @@ const evolvers: { readonly [T in EventType]: Evolver<T> } = {
  * event touches. Throws `InvariantError` for an event that the state machines do not allow.
  */
 export function evolve(rows: RunRows | null, event: RunEvent): RunRows {
+  return sealed(apply(rows, event));
+}
+
+/** All but the digest of the run: of several events, only the last one's is ever asked for. */
+function apply(rows: RunRows | null, event: RunEvent): RunRows {
   if (rows === null) {
     assert(event.type === 'workflow.admitted', 'a history begins with workflow.admitted');
     return { run: chain(admitRun(event), event, {}), steps: new Map(), attempts: new Map() };
@@ -102,26 +100,29 @@ export function evolve(rows: RunRows | null, event: RunEvent): RunRows {
 export function foldEvents(rows: RunRows | null, events: Iterable<RunEvent>): RunRows | null {
   let folded = rows;
   for (const event of events) {
-    folded = evolve(folded, event);
+    folded = apply(folded, event);
   }
-  return folded;
+  return folded === null || folded === rows ? folded : sealed(folded);
+}
+
+function sealed(rows: RunRows): RunRows {
+  return { ...rows, run: sealRun(rows.run) };
 }
 
 /** historyDigest(n) covers historyDigest(n−1) and event n, so that one digest vouches for a whole history. */
 export function extendHistory(previous: string | null, event: RunEvent): string {
-  return digest(digestLabels.runHistory, { previous, event });
+  return digestOfText(digestLabels.runHistory, historyText(previous, event));
 }
 
 function chain(run: Run, event: RunEvent, changes: Partial<Run>): Run {
-  const { digest: _sealed, ...contents } = run;
-  return sealRun({
-    ...contents,
+  return {
+    ...run,
     ...changes,
     version: event.sequence,
     eventSequence: event.sequence,
     updatedAtMs: event.createdAtMs,
     historyDigest: extendHistory(run.historyDigest === '' ? null : run.historyDigest, event),
-  });
+  };
 }
 
 function admitRun(event: EventOf<'workflow.admitted'>): Run {
@@ -200,7 +201,7 @@ function touchedAttempt(rows: RunRows, event: RunEvent): RunAttempt {
 }
 
 function moveStep(rows: RunRows, event: RunEvent, status: StepStatus, changes: Partial<StepRun>): StepRun {
-  const { digest: _sealed, ...step } = touchedStep(rows, event);
+  const step = touchedStep(rows, event);
   assert(hasTransition(stepTransitions, step.status, status), `a step goes from ${step.status} to ${status}`);
   const version = step.version + 1;
   const moved = { ...step, ...changes };
@@ -252,7 +253,7 @@ function claimAttempt(rows: RunRows, event: EventOf<'attempt.claimed'>): RunAtte
 }
 
 function moveAttempt(rows: RunRows, event: RunEvent, status: AttemptStatus, changes: Partial<RunAttempt>): RunAttempt {
-  const { digest: _sealed, ...attempt } = touchedAttempt(rows, event);
+  const attempt = touchedAttempt(rows, event);
   assert(
     hasTransition(attemptTransitions, attempt.status, status),
     `an attempt goes from ${attempt.status} to ${status}`,
@@ -274,7 +275,7 @@ function startAttempt(rows: RunRows, event: EventOf<'attempt.started'>): Changes
 }
 
 function stopAttempt(rows: RunRows, event: RunEvent, stopReason: 'timeout' | 'shutdown'): RunAttempt {
-  const { digest: _sealed, ...attempt } = touchedAttempt(rows, event);
+  const attempt = touchedAttempt(rows, event);
   assert(attempt.status === 'starting' || attempt.status === 'running', 'only an attempt that may run is stopped');
   assert(attempt.stopReason === null, 'the first stop intent of an attempt wins');
   return sealAttempt({ ...attempt, stopReason });

@@ -3,7 +3,8 @@
 import { assert, EdgeError } from './errors.ts';
 import { draft, type EventDraft, type RunEndStatus } from './events.ts';
 import type { Plan, PlanStep } from './plan.ts';
-import { isIntact, type Run, type RunRows, type StepRun } from './records.ts';
+import { isIntact } from './record-seal.ts';
+import type { Run, RunRows, StepRun } from './records.ts';
 import { isTerminalRun, isTerminalStep, type StepStatus } from './states.ts';
 
 export type FrontierDecision =

@@ -1,11 +1,14 @@
 // The one port through which core meets the platform: SHA-256. Everything else in core is plain computation.
 
+let hash: typeof import('node:crypto').hash | null = null;
+
 /**
  * SHA-256 of a UTF-8 string or bytes, as 64 lowercase hex digits. The first one loads `node:crypto`, which costs 5 ms
  * and 2 MiB: a runtime that starts and finds nothing to do asks for none.
  */
 export function sha256(data: string | Uint8Array): string {
-  return process.getBuiltinModule('node:crypto').hash('sha256', data, 'hex');
+  hash ??= process.getBuiltinModule('node:crypto').hash;
+  return hash('sha256', data, 'hex');
 }
 
 /**

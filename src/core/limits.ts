@@ -71,6 +71,12 @@ export const limits = {
   // goes on in the next turn.
   followMax: 256,
 
+  // What a store keeps in memory of the runs that it carries on: records of about 0.7 KiB, so 1.4 MiB; 32 chains of 8
+  // steps have 1,300. Of each run so many of its newest events: what followers ask for after a turn.
+  knownRecordsMax: 2048,
+  knownEventsMax: 16,
+  knownPackageFactsMax: 256,
+
   // Attempts of one step, lost and withdrawn ones included: ends a loop that never gets a command started.
   attemptsPerStepMax: 64,
   retryLimitMax: 62,

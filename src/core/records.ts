@@ -1,6 +1,5 @@
 // The current-state records that `evolve` yields: Run, StepRun, RunAttempt; and the events that they fold from.
 // Plain data. `null` stands for none. Times are integer milliseconds of the wall clock unless a name says uptime.
-import { digest, digestLabels } from './digest.ts';
 import type {
   AttemptStatus,
   CancelReason,
@@ -117,23 +116,3 @@ export type RunRows = {
   readonly steps: ReadonlyMap<string, StepRun>;
   readonly attempts: ReadonlyMap<string, RunAttempt>;
 };
-
-export function sealRun(run: Omit<Run, 'digest'>): Run {
-  return { ...run, digest: digest(digestLabels.run, run) };
-}
-
-export function sealStepRun(step: Omit<StepRun, 'digest'>): StepRun {
-  return { ...step, digest: digest(digestLabels.stepRun, step) };
-}
-
-export function sealAttempt(attempt: Omit<RunAttempt, 'digest'>): RunAttempt {
-  return { ...attempt, digest: digest(digestLabels.attempt, attempt) };
-}
-
-/** Whether a stored record still has the digest of its own contents. */
-export function isIntact(record: Run | StepRun | RunAttempt): boolean {
-  const { digest: stored, ...contents } = record;
-  const label =
-    'stepKey' in record ? digestLabels.stepRun : 'number' in record ? digestLabels.attempt : digestLabels.run;
-  return digest(label, contents) === stored;
-}

@@ -12,7 +12,7 @@ import { canonicalJson } from '../../src/core/canonical-json.ts';
 import { digest, digestLabels } from '../../src/core/digest.ts';
 import type { RunEvent } from '../../src/core/events.ts';
 import { normalizePlan, type Plan } from '../../src/core/plan.ts';
-import { isIntact } from '../../src/core/records.ts';
+import { isIntact } from '../../src/core/record-seal.ts';
 import { admittedAtMs, chainOf, edgeErrorOf, planOf, sampleRequest, sealPlan } from './samples.ts';
 
 const plan = planOf({ fetch: [], merge: ['fetch'] });
@@ -79,8 +79,8 @@ t.test('the run of an admission says what the plan and the request say', async (
     ...{ createdAtMs: admittedAtMs, startedAtMs: admittedAtMs, updatedAtMs: admittedAtMs, finishedAtMs: null },
     ...{ deadline: sampleRequest.deadline, cancelRequestedAtMs: null, cancelReason: null, errorCode: null },
   });
-  t.ok(isIntact(run));
-  t.ok([...bundle.rows.steps.values()].every(isIntact));
+  t.ok(isIntact({ ...run }));
+  t.ok([...bundle.rows.steps.values()].every((step) => isIntact({ ...step })));
 });
 
 t.test('the same plan, request and time give the same bundle; any other gives another receipt', async (t) => {

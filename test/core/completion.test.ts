@@ -2,7 +2,7 @@
 import t from 'tap';
 import { type AttemptFacts, decideCompletion } from '../../src/core/completion.ts';
 import type { EventDraft } from '../../src/core/events.ts';
-import { sealAttempt } from '../../src/core/records.ts';
+import { sealAttempt } from '../../src/core/record-seal.ts';
 import { changeRun } from './samples.ts';
 import { sceneHead, sceneOf, sceneStep } from './scenes.ts';
 

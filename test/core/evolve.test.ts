@@ -3,7 +3,8 @@ import t from 'tap';
 import { isEdgeError } from '../../src/core/errors.ts';
 import { draft, type EventDraft, type EventType, eventTypes, type RunEvent } from '../../src/core/events.ts';
 import { evolve, extendHistory, foldEvents } from '../../src/core/evolve.ts';
-import { isIntact, type RunRows } from '../../src/core/records.ts';
+import { isIntact } from '../../src/core/record-seal.ts';
+import type { RunRows } from '../../src/core/records.ts';
 import type { AttemptStatus, RunStatus, StepStatus } from '../../src/core/states.ts';
 import { choices, shapesUpTo } from './arbitraries.ts';
 import { endDraft, tellStory } from './run-driver.ts';
@@ -325,7 +326,7 @@ t.test(
         )!;
         const records = [rows.run, ...rows.steps.values(), ...rows.attempts.values()];
         return (
-          records.every(isIntact) &&
+          records.every((record) => isIntact({ ...record })) &&
           rows.run.version === told.events.length &&
           rows.run.eventSequence === told.events.length &&
           rows.run.updatedAtMs === told.events.at(-1)!.createdAtMs &&

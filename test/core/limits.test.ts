@@ -3,7 +3,7 @@ import { buildAdmission } from '../../src/core/admission.ts';
 import { canonicalJson, utf8Bytes } from '../../src/core/canonical-json.ts';
 import { limits } from '../../src/core/limits.ts';
 import { taskRefOf } from '../../src/core/plan.ts';
-import { sealStepRun } from '../../src/core/records.ts';
+import { sealStepRun } from '../../src/core/record-seal.ts';
 import { admitStory, admittedAtMs, chainOf, planOf, sampleRequest, sealPlan, stepOf } from './samples.ts';
 
 // By hand from the design: the bounds that it names, in bytes, milliseconds or counts.

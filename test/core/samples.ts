@@ -8,7 +8,8 @@ import { evolve } from '../../src/core/evolve.ts';
 import { deriveAttemptId, deriveStepRunId } from '../../src/core/ids.ts';
 import { readManifest } from '../../src/core/manifest.ts';
 import { type Plan, type PlanStep, taskRefOf } from '../../src/core/plan.ts';
-import { type Run, type RunRows, type StepRun, sealRun, sealStepRun } from '../../src/core/records.ts';
+import { sealRun, sealStepRun } from '../../src/core/record-seal.ts';
+import type { Run, RunRows, StepRun } from '../../src/core/records.ts';
 import { type MaterializedRevision, materialize } from '../../src/core/revision.ts';
 
 /** Step keys and what each needs, in any order. */

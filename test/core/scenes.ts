@@ -1,7 +1,8 @@
 // One moment of a run with chosen statuses: rows for the tests that put every status before every event.
 import { draft, type EventDraft, type EventType, type RunEvent, stampEvents } from '../../src/core/events.ts';
 import { deriveStepRunId } from '../../src/core/ids.ts';
-import { type RunAttempt, type RunRows, sealAttempt } from '../../src/core/records.ts';
+import { sealAttempt } from '../../src/core/record-seal.ts';
+import type { RunAttempt, RunRows } from '../../src/core/records.ts';
 import type { AttemptStatus, RunStatus, StepStatus } from '../../src/core/states.ts';
 import { endDraft } from './run-driver.ts';
 import { admitStory, admittedAtMs, attemptHead, changeRun, changeStep, planOf, stepOf } from './samples.ts';

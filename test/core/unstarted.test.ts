@@ -2,7 +2,8 @@
 import t from 'tap';
 import { decideCompletion } from '../../src/core/completion.ts';
 import type { EventDraft } from '../../src/core/events.ts';
-import { type RunAttempt, type RunRows, sealAttempt } from '../../src/core/records.ts';
+import { sealAttempt } from '../../src/core/record-seal.ts';
+import type { RunAttempt, RunRows } from '../../src/core/records.ts';
 import { cancelReasons } from '../../src/core/states.ts';
 import { changeRun } from './samples.ts';
 import { sceneHead, sceneOf, sceneStep } from './scenes.ts';

@@ -9,6 +9,7 @@ import type { Append } from '../../protocol/protocol.ts';
 import { recordKeyOf, stepKeysOf, toBytes } from './codec.ts';
 import { type EventPlace, type EventRow, encodeEvent } from './rows-event.ts';
 import { encodeAttemptProgress, encodeRunEnd, encodeRunProgress, encodeStep } from './rows-record.ts';
+import type { KnownEvent, KnownRun, RunMemory } from './run-memory.ts';
 import { statement } from './statement.ts';
 
 const selectRunSql = `SELECT i.runKey, r.lastEventKey
@@ -32,6 +33,10 @@ const updateRunSql = `UPDATE RunRecords SET lastEventKey = :lastEventKey, versio
     updatedAtMs = :updatedAtMs, cancelRequestedAtMs = :cancelRequestedAtMs, cancelReason = :cancelReason,
     historyDigest = :historyDigest, digest = :digest
   WHERE recordKey = :recordKey AND version = :expectedVersion`;
+// The columns of a cancel intent have a CHECK that takes as long as the rest.
+const updateUncancelledRunSql = `UPDATE RunRecords SET lastEventKey = :lastEventKey, version = :version,
+    updatedAtMs = :updatedAtMs, historyDigest = :historyDigest, digest = :digest
+  WHERE recordKey = :recordKey AND version = :expectedVersion AND cancelRequestedAtMs IS NULL`;
 const endRunSql = `UPDATE RunRecords SET lastEventKey = :lastEventKey, version = :version,
     updatedAtMs = :updatedAtMs, cancelRequestedAtMs = :cancelRequestedAtMs, cancelReason = :cancelReason,
     historyDigest = :historyDigest, digest = :digest, status = :status, finishedAtMs = :finishedAtMs,
@@ -70,10 +75,13 @@ type StepNumberOf = (stepRunId: string) => number;
  * Stamps an append's events, folds them into its rows, writes both, and returns the rows as they are now. Throws
  * `InvariantError` where the run, or a record that changes, is not the one that the decision was made on.
  */
-export function createAppend(db: DatabaseSync): (append: Append, wallMs: number) => RunRows {
+export function createAppend(
+  db: DatabaseSync,
+  memory: RunMemory | null = null,
+): (append: Append, wallMs: number) => RunRows {
   const selectRun = statement<{ runId: string }, { runKey: number; lastEventKey: number }>(db, selectRunSql);
   const createNumbers = createStepNumbers(db);
-  const eventWrite = createEventWrite(db);
+  const eventWrite = createEventWrite(db, memory);
   const writeRun = createRunWrite(db);
   const writeStep = createStepWrite(db);
   const writeAttempt = createAttemptWrite(db);
@@ -81,15 +89,18 @@ export function createAppend(db: DatabaseSync): (append: Append, wallMs: number)
   return ({ rows, events: drafts }, wallMs) => {
     const events = stampEvents(rows.run, drafts, wallMs);
     const after = foldEvents(rows, events);
-    const found = selectRun.get({ runId: rows.run.id });
+    const known = knownAs(rows.run, memory);
+    const found = known ?? selectRun.get({ runId: rows.run.id });
     assert(after !== null && found !== null, `run ${rows.run.id} exists`);
     const { runKey } = found;
-    const numberOf = createNumbers(runKey, after);
+    const numberOf = known === null ? createNumbers(runKey, after) : (id: string) => numberIn(known, id);
     const firstKey = eventWrite.nextKey();
-    writeRun({ runKey, lastEventKey: firstKey + events.length - 1 }, rows.run, after.run);
-    events.forEach((event, index) => {
+    const lastEventKey = firstKey + events.length - 1;
+    writeRun({ runKey, lastEventKey }, rows.run, after.run);
+    const inserted = events.map((event, index) => {
       const previousKey = index === 0 ? found.lastEventKey : firstKey + index - 1;
-      eventWrite.insert({ runKey, eventKey: firstKey + index, previousKey }, event, placeOf(event, after, numberOf));
+      const keys = { runKey, eventKey: firstKey + index, previousKey };
+      return eventWrite.insert(keys, event, placeOf(event, after, numberOf));
     });
     for (const [id, step] of after.steps) {
       const before = rows.steps.get(id);
@@ -98,14 +109,31 @@ export function createAppend(db: DatabaseSync): (append: Append, wallMs: number)
         writeStep(recordKeyOf(runKey, numberOf(id)), before, step);
       }
     }
+    const attemptKeys = new Map<string, number>();
     for (const [id, attempt] of after.attempts) {
       const before = rows.attempts.get(id) ?? null;
       if (before !== attempt) {
-        writeAttempt({ runKey, stepNumber: numberOf(attempt.stepRunId) }, before, attempt);
+        const place = { runKey, stepNumber: numberOf(attempt.stepRunId) };
+        const lastKey = known?.attempts.get(attempt.stepRunId)?.lastKey;
+        const newKey = writeAttempt(place, { before, after: attempt, lastKey });
+        newKey === null || attemptKeys.set(id, newKey);
       }
     }
+    memory?.appended(known, { before: rows, after, lastEventKey, events: inserted, attemptKeys });
     return after;
   };
+}
+
+/** The run as it is known, if that is what the decision was made on. */
+function knownAs(run: Run, memory: RunMemory | null): KnownRun | null {
+  const known = memory?.find(run.id) ?? null;
+  return known?.run.digest === run.digest ? known : null;
+}
+
+function numberIn({ plan, run }: KnownRun, stepRunId: string): number {
+  const number = 1 + plan.steps.findIndex((step) => step.stepRunId === stepRunId);
+  assert(number > 0, `step run ${stepRunId} is in the plan of run ${run.id}`);
+  return number;
 }
 
 function placeOf({ stepRunId, attemptId, sequence }: RunEvent, rows: RunRows, numberOf: StepNumberOf): EventPlace {
@@ -138,13 +166,18 @@ function createStepNumbers(db: DatabaseSync): (runKey: number, rows: RunRows) =>
 export type EventKeys = { readonly runKey: number; readonly eventKey: number; readonly previousKey: number | null };
 
 /** Inserts events. Keys are given out by the caller, counting on from `nextKey`: nobody else writes meanwhile. */
-export function createEventWrite(db: DatabaseSync) {
+export function createEventWrite(db: DatabaseSync, memory: RunMemory | null) {
   const lastEvent = statement<Record<string, never>, { lastKey: number }>(db, lastEventSql);
   const insertEvent = statement<EventRow & EventKeys>(db, insertEventSql);
   return {
-    nextKey: (): number => 1 + (lastEvent.get({})?.lastKey ?? 0),
-    insert(keys: EventKeys, event: RunEvent, place: EventPlace): void {
-      insertEvent.run({ ...encodeEvent(event, place), ...keys });
+    nextKey: (): number => memory?.nextEventKey ?? 1 + (lastEvent.get({})?.lastKey ?? 0),
+    insert(keys: EventKeys, event: RunEvent, place: EventPlace): KnownEvent {
+      const row = encodeEvent(event, place);
+      insertEvent.run({ ...row, ...keys });
+      if (memory !== null) {
+        memory.nextEventKey = keys.eventKey + 1;
+      }
+      return { row, id: event.id, attemptId: event.attemptId };
     },
   };
 }
@@ -154,13 +187,18 @@ type Fence = { recordKey: number; expectedVersion: number };
 
 function createRunWrite(db: DatabaseSync): (keys: RunKeys, before: Run, after: Run) => void {
   const update = statement<ReturnType<typeof encodeRunProgress> & Fence>(db, updateRunSql);
+  type Uncancelled = Omit<ReturnType<typeof encodeRunProgress>, 'cancelRequestedAtMs' | 'cancelReason'> & Fence;
+  const updateUncancelled = statement<Uncancelled>(db, updateUncancelledRunSql);
   const end = statement<ReturnType<typeof encodeRunEnd> & Fence>(db, endRunSql);
   return ({ runKey, lastEventKey }, before, after) => {
     const fence = { recordKey: recordKeyOf(runKey, 0), expectedVersion: before.version };
+    const { cancelRequestedAtMs, cancelReason, ...progress } = encodeRunProgress(after, lastEventKey);
     const changes =
-      before.status === after.status
-        ? update.run({ ...encodeRunProgress(after, lastEventKey), ...fence })
-        : end.run({ ...encodeRunEnd(after, lastEventKey), ...fence });
+      before.status !== after.status
+        ? end.run({ ...encodeRunEnd(after, lastEventKey), ...fence })
+        : cancelRequestedAtMs === null && before.cancelRequestedAtMs === null
+          ? updateUncancelled.run({ ...progress, ...fence })
+          : update.run({ ...progress, cancelRequestedAtMs, cancelReason, ...fence });
     assert(changes === 1, `run ${after.id} is still at version ${before.version}`);
   };
 }
@@ -186,17 +224,25 @@ type NewAttempt = AttemptProgress &
     claimedAtMs: number;
   };
 
-/** Only the latest attempt of a step is ever written: a new one takes that place, and only it changes afterwards. */
-function createAttemptWrite(
-  db: DatabaseSync,
-): (place: AttemptPlace, before: RunAttempt | null, after: RunAttempt) => void {
+type AttemptChange = {
+  readonly before: RunAttempt | null;
+  readonly after: RunAttempt;
+  /** The key of the step's latest attempt; undefined where it is not known. */
+  readonly lastKey: number | null | undefined;
+};
+
+/**
+ * Only the latest attempt of a step is ever written: a new one takes that place, and only it changes afterwards. The
+ * key of a new one is returned.
+ */
+function createAttemptWrite(db: DatabaseSync): (place: AttemptPlace, change: AttemptChange) => number | null {
   const last = statement<{ recordKey: number }, { lastAttemptKey: number | null }>(db, selectLastAttemptSql);
   const insert = statement<NewAttempt, { attemptKey: number }>(db, insertAttemptSql);
   const lead = statement<{ recordKey: number; attemptKey: number }>(db, leadToAttemptSql);
   const update = statement<AttemptProgress & { attemptKey: number; expectedDigest: Uint8Array }>(db, updateAttemptSql);
-  return (place, before, after) => {
+  return (place, { before, after, lastKey }) => {
     const recordKey = recordKeyOf(place.runKey, place.stepNumber);
-    const lastAttemptKey = last.get({ recordKey })?.lastAttemptKey ?? null;
+    const lastAttemptKey = lastKey === undefined ? (last.get({ recordKey })?.lastAttemptKey ?? null) : lastKey;
     const columns = encodeAttemptProgress(after);
     if (before === null) {
       const { number, stepRunVersion, executorType, claimedAtMs } = after;
@@ -204,11 +250,12 @@ function createAttemptWrite(
       const constant = { number, stepRunVersion, executorType, claimedAtMs, executionDigest };
       const { attemptKey } = insert.get({ ...columns, ...constant, ...place, previousKey: lastAttemptKey })!;
       lead.run({ recordKey, attemptKey });
-      return;
+      return attemptKey;
     }
     assert(lastAttemptKey !== null, `attempt ${after.number} of run ${after.runId} is the latest of its step`);
     const expectedDigest = toBytes(before.digest);
     const changes = update.run({ ...columns, attemptKey: lastAttemptKey, expectedDigest });
     assert(changes === 1, `attempt ${after.number} of run ${after.runId} is still ${before.status}`);
+    return null;
   };
 }

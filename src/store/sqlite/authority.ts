@@ -190,7 +190,7 @@ export class Authority {
 
   /** Null when begun; the `busy` error; or `failed` after every member was told something worse. */
   #begin(isReadOnly: boolean): EdgeError | 'failed' | null {
-    const { db } = this.#connection;
+    const { db, driver } = this.#connection;
     const loss = isReadOnly ? null : this.#options.findLoss();
     if (loss !== null) {
       this.#state = 'failed';
@@ -203,7 +203,7 @@ export class Authority {
           hint: 'end the process that reads this database for so long',
         });
       }
-      return beginTurn(db, { isReadOnly });
+      return beginTurn({ db, driver }, { isReadOnly });
     } catch (error) {
       this.#isWoken = false;
       this.#refuse(this.#takePage(), toEdgeError(error, 'begin a turn'));
@@ -242,6 +242,7 @@ export class Authority {
     const result = commitTurn(this.#connection.db);
     const members = turn.answers.map(({ member }) => member);
     if (result.kind === 'committed') {
+      this.#connection.driver.committed();
       this.#conclude(turn);
     } else if (result.kind === 'busy') {
       const giveUp = () => {

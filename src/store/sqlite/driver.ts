@@ -6,15 +6,16 @@ import type { Clock } from '../../core/ports.ts';
 import type { RunRows } from '../../core/records.ts';
 import type { Append, LedgerWrite, Operation } from '../../protocol/protocol.ts';
 import type { ReadName, ReadRequest, Reads } from '../../protocol/reads.ts';
+import { RunMemory } from './run-memory.ts';
 import { isCollision, statement, toEdgeError } from './statement.ts';
 
 export type ReadOne = <N extends ReadName>(request: ReadRequest<N>) => Reads[N]['rows'];
 
 /** How the rows of this schema are read and written; each is made once for a connection. */
 export type DriverParts = {
-  readonly createReads: (db: DatabaseSync) => ReadOne;
-  readonly createAppend: (db: DatabaseSync) => (append: Append, wallMs: number) => RunRows;
-  readonly createLedger: (db: DatabaseSync) => (write: LedgerWrite) => void;
+  readonly createReads: (db: DatabaseSync, memory: RunMemory | null) => ReadOne;
+  readonly createAppend: (db: DatabaseSync, memory: RunMemory | null) => (append: Append, wallMs: number) => RunRows;
+  readonly createLedger: (db: DatabaseSync, memory: RunMemory | null) => (write: LedgerWrite) => void;
 };
 
 export type CarriedOut = {
@@ -26,6 +27,10 @@ export type CarriedOut = {
 };
 
 export type Driver = {
+  /** A transaction began on the connection. */
+  readonly began: () => void;
+  /** It was committed. */
+  readonly committed: () => void;
   /** Inside a transaction. Throws `damaged` for rows that are not as they were written. */
   readonly read: ReadOne;
   /**
@@ -46,14 +51,16 @@ type DriverOptions = {
 };
 
 export function createDriver({ db, parts, clock, trustedFromMs }: DriverOptions): Driver {
-  const reads = parts.createReads(db);
-  const append = parts.createAppend(db);
-  const ledger = parts.createLedger(db);
-  const savepoint = createSavepoint(db);
+  const memory = new RunMemory(db);
+  const reads = parts.createReads(db, memory);
+  const append = parts.createAppend(db, memory);
+  const ledger = parts.createLedger(db, memory);
+  const savepoint = createSavepoint(db, memory);
 
   const read: ReadOne = (request) => {
     assert(db.isTransaction, 'a read of a turn is inside its transaction');
     try {
+      memory.enter();
       return reads(request);
     } catch (error) {
       throw toEdgeError(error, `read ${request.name}`);
@@ -78,6 +85,7 @@ export function createDriver({ db, parts, clock, trustedFromMs }: DriverOptions)
     assert(db.isTransaction, 'an operation is carried out inside a transaction');
     savepoint.begin();
     try {
+      memory.enter();
       const carriedOut = decideAndWrite(operation, freshIds);
       savepoint.keep();
       return carriedOut;
@@ -101,10 +109,10 @@ export function createDriver({ db, parts, clock, trustedFromMs }: DriverOptions)
       throw error;
     }
   };
-  return { read, carryOut, together };
+  return { began: () => memory.began(), committed: () => memory.committed(), read, carryOut, together };
 }
 
-function createSavepoint(db: DatabaseSync) {
+function createSavepoint(db: DatabaseSync, memory: RunMemory) {
   const savepoint = statement<Record<string, never>>(db, 'SAVEPOINT operation');
   const release = statement<Record<string, never>>(db, 'RELEASE operation');
   const rollbackTo = statement<Record<string, never>>(db, 'ROLLBACK TO operation');
@@ -113,6 +121,7 @@ function createSavepoint(db: DatabaseSync) {
     keep: () => release.run({}),
     /** Never throws: the first error is what is told. Where even this fails, the whole transaction goes. */
     undo() {
+      memory.forgetAll();
       try {
         // On a full disk SQLite has rolled back everything already; a blind ROLLBACK TO would hide the reason.
         if (db.isTransaction) {

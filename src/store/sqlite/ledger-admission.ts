@@ -2,8 +2,9 @@
 // transaction is open. Knows no plan but the one given; asks nothing. An identity that is taken is a constraint error.
 import type { DatabaseSync } from 'node:sqlite';
 import { type AdmissionBundle, stepCreatedPayload } from '../../core/admission.ts';
-import { canonicalJson } from '../../core/canonical-json.ts';
 import { assert } from '../../core/errors.ts';
+import type { EventPayloads } from '../../core/events.ts';
+import { limits } from '../../core/limits.ts';
 import type { Plan } from '../../core/plan.ts';
 import type { Run, StepRun } from '../../core/records.ts';
 import type { LedgerWrite } from '../../protocol/protocol.ts';
@@ -21,6 +22,7 @@ import {
   type ReceiptRow,
 } from './rows-admission.ts';
 import { encodeIdentity, encodeRunProgress, encodeStep, type IdentityRow } from './rows-record.ts';
+import type { RunMemory } from './run-memory.ts';
 import { statement } from './statement.ts';
 
 // Above every key that is in use, also by what is left of a run whose identity was lost: it must not bar new ones.
@@ -71,13 +73,14 @@ const insertKeySql = `INSERT INTO AdmissionKeys (
   )`;
 
 type NewRun = ReturnType<typeof encodeRunProgress> & ReturnType<typeof constantColumns> & { recordKey: number };
+type Created = EventPayloads['step.created'];
 type NewStep = ReturnType<typeof encodeStep> & { recordKey: number };
 type NewAdmissionStep = Omit<AdmissionStepRow, 'number'> & { recordKey: number };
 type AdmissionWrite = Extract<LedgerWrite, { readonly write: 'admission' }>;
 
 /** Inserts an admission. Throws SQLite's constraint error for a taken identity; a false bundle breaks an invariant. */
-export function createAdmissionWrite(db: DatabaseSync): (admission: AdmissionWrite) => void {
-  const writeRecords = createRecordInserts(db);
+export function createAdmissionWrite(db: DatabaseSync, memory: RunMemory | null): (admission: AdmissionWrite) => void {
+  const writeRecords = createRecordInserts(db, memory);
   const insertAdmission = statement<PlanRow & ReceiptRow & { runKey: number }>(db, insertAdmissionSql);
   const insertAdmissionStep = statement<NewAdmissionStep>(db, insertAdmissionStepSql);
   const insertKey = statement<KeyRow>(db, insertKeySql);
@@ -97,11 +100,14 @@ export function createAdmissionWrite(db: DatabaseSync): (admission: AdmissionWri
 }
 
 /** The run and its first event, then each step with the event that creates it; returns the run's key. */
-function createRecordInserts(db: DatabaseSync): (plan: Plan, bundle: AdmissionBundle) => number {
+function createRecordInserts(
+  db: DatabaseSync,
+  memory: RunMemory | null,
+): (plan: Plan, bundle: AdmissionBundle) => number {
   const insertIdentity = statement<IdentityRow, { runKey: number }>(db, insertIdentitySql);
   const insertRun = statement<NewRun>(db, insertRunSql);
   const insertStep = statement<NewStep>(db, insertStepSql);
-  const eventWrite = createEventWrite(db);
+  const eventWrite = createEventWrite(db, memory);
   return (plan, { rows, events }) => {
     const { run } = rows;
     const [admitted, ...created] = events;
@@ -110,15 +116,26 @@ function createRecordInserts(db: DatabaseSync): (plan: Plan, bundle: AdmissionBu
     const firstKey = eventWrite.nextKey();
     const lastKey = firstKey + created.length;
     insertRun.run({ ...encodeRunProgress(run, lastKey), ...constantColumns(run), recordKey: recordKeyOf(runKey, 0) });
-    eventWrite.insert({ runKey, eventKey: firstKey, previousKey: null }, admitted, {
-      stepNumber: null,
-      attemptEpoch: null,
-    });
-    plan.steps.forEach((step, index) => {
+    const place = { stepNumber: null, attemptEpoch: null };
+    const first = eventWrite.insert({ runKey, eventKey: firstKey, previousKey: null }, admitted, place);
+    const others = plan.steps.map((step, index) => {
       const number = index + 1;
       insertStep.run({ ...encodeStep(rows.steps.get(step.stepRunId)!), recordKey: recordKeyOf(runKey, number) });
       const keys = { runKey, eventKey: firstKey + number, previousKey: firstKey + index };
-      eventWrite.insert(keys, created[index]!, { stepNumber: number, attemptEpoch: null });
+      return eventWrite.insert(keys, created[index]!, { stepNumber: number, attemptEpoch: null });
+    });
+    memory?.admitted({
+      ...{
+        runKey,
+        plan,
+        run,
+        lastEventKey: lastKey,
+        steps: new Map(rows.steps),
+        live: new Map(),
+        lastAttemptNumber: 0,
+      },
+      attempts: new Map(plan.steps.map(({ stepRunId }) => [stepRunId, { lastKey: null, list: [] }])),
+      events: [first, ...others].slice(-limits.knownEventsMax),
     });
     return runKey;
   };
@@ -126,6 +143,11 @@ function createRecordInserts(db: DatabaseSync): (plan: Plan, bundle: AdmissionBu
 
 function constantColumns({ createdAtMs, startedAtMs, planDigest }: Run) {
   return { createdAtMs, startedAtMs, planDigest: toBytes(planDigest) };
+}
+
+function isSamePayload(payload: Created, expected: Created): boolean {
+  const keys = Object.keys(expected) as (keyof Created)[];
+  return keys.length === Object.keys(payload).length && keys.every((key) => payload[key] === expected[key]);
 }
 
 /** What is not stored must be what it is rebuilt from. */
@@ -139,7 +161,7 @@ function checkBundle(plan: Plan, { rows, events }: AdmissionBundle): void {
       event.type === 'step.created' &&
       event.stepRunId === step.stepRunId &&
       event.actorType === 'runtime' &&
-      canonicalJson(event.payload) === canonicalJson(stepCreatedPayload(step));
+      isSamePayload(event.payload, stepCreatedPayload(step));
     assert(isPlanned, `step ${step.stepKey} is created as its plan has it`);
     const record: StepRun = steps.get(step.stepRunId)!;
     assert(record.kind === 'task' && record.createdAtMs === run.createdAtMs, 'steps are created with their run');

@@ -19,6 +19,7 @@ import {
   type PublicationRow,
 } from './rows-package.ts';
 import { encodePackageFiles, encodePublisher, type PackageFilesRow, type PublisherRow } from './rows-publisher.ts';
+import type { RunMemory } from './run-memory.ts';
 import { statement } from './statement.ts';
 
 const insertInstallationSql = `INSERT INTO PackageInstallations (
@@ -81,7 +82,7 @@ const clearSetAsideSql = 'DELETE FROM SetAside WHERE runId = :runId';
 type Writes = { readonly [W in LedgerWrite['write']]: (write: Extract<LedgerWrite, { readonly write: W }>) => void };
 
 /** Carries out one ledger write. Throws SQLite's constraint error for a taken identity, `InvariantError` for a miss. */
-export function createLedger(db: DatabaseSync): (write: LedgerWrite) => void {
+export function createLedger(db: DatabaseSync, memory: RunMemory | null = null): (write: LedgerWrite) => void {
   const insertRevision = statement<{ revisionDigest: Uint8Array; revision: string }>(db, insertRevisionSql);
   const insertLifecycle = statement<LifecycleRow>(db, insertLifecycleSql);
   const insertQuarantine = statement<ReturnType<typeof encodeQuarantine>>(db, insertQuarantineSql);
@@ -89,7 +90,7 @@ export function createLedger(db: DatabaseSync): (write: LedgerWrite) => void {
   const clearSetAside = statement<{ runId: string }>(db, clearSetAsideSql);
   const publish = createPublicationWrite(db);
   const writes: Writes = {
-    admission: createAdmissionWrite(db),
+    admission: createAdmissionWrite(db, memory),
     ...createInstallationWrites(db),
     revision({ revision }) {
       insertRevision.run({ revisionDigest: toBytes(revision.digest), revision: canonicalJson(revision) });
@@ -110,7 +111,12 @@ export function createLedger(db: DatabaseSync): (write: LedgerWrite) => void {
       clearSetAside.run({ runId });
     },
   };
-  return (write) => (writes[write.write] as (write: LedgerWrite) => void)(write);
+  return (write) => {
+    if (write.write !== 'admission') {
+      memory?.packagesChanged();
+    }
+    (writes[write.write] as (write: LedgerWrite) => void)(write);
+  };
 }
 
 type SettingPlace = { projectId: string; packageName: string; name: string };

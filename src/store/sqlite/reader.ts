@@ -57,7 +57,7 @@ export function openReaderWith(
   try {
     checkHistory(db, schema.migrations);
     const settings = config.error === null ? config.settings : guessSettings(db);
-    const reads = parts.createReads(db);
+    const reads = parts.createReads(db, null);
     const holder = readHolder(paths);
     const schemaProblems = () => catalogDifferences(db, schema);
     return {

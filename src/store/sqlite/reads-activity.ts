@@ -22,7 +22,7 @@ const activeSql = `SELECT i.runId, l.stepKey
   CROSS JOIN QingLong3PluginPackageWorkflowAdmissionSteps AS l ON l.recordKey = s.recordKey
   WHERE r.number = 0 AND r.status = 'running'
     AND NOT EXISTS (SELECT 1 FROM SetAside AS a WHERE a.runId = i.runId)
-  ORDER BY t.attemptKey LIMIT :limit`;
+  ORDER BY t.attemptKey LIMIT +:limit`;
 
 type ActivityReads = Pick<Reads, 'runCounts' | 'activeSteps'>;
 type ActivityReader = {

@@ -5,10 +5,10 @@ import { statement } from './statement.ts';
 
 // A range over the unique index. No character of an id comes after `~`.
 const selectIdsSql = `SELECT runId FROM RunIdentities
-  WHERE runId >= :prefix AND runId < :prefix || '~' ORDER BY runId LIMIT :limit`;
+  WHERE runId >= :prefix AND runId < :prefix || '~' ORDER BY runId LIMIT +:limit`;
 
 // Over the partial index on retries; run keys rise with time.
-const selectRetriesSql = 'SELECT runId FROM RunIdentities WHERE retryOfRunId = :runId ORDER BY runKey LIMIT :limit';
+const selectRetriesSql = 'SELECT runId FROM RunIdentities WHERE retryOfRunId = :runId ORDER BY runKey LIMIT +:limit';
 
 type IdReads = Pick<Reads, 'runIds' | 'retriesOfRun'>;
 type IdReader = { readonly [N in keyof IdReads]: (args: IdReads[N]['args']) => IdReads[N]['rows'] };

@@ -22,7 +22,7 @@ const selectAnySql = `SELECT i.runKey, i.runId, i.projectId, i.planId, i.workflo
   LEFT JOIN SetAside AS a ON a.runId = i.runId
   WHERE i.runKey < +:before AND (:status IS NULL OR r.status = :status)
     AND (:packageName IS NULL OR i.packageName = :packageName)
-  ORDER BY i.runKey DESC LIMIT :limit`;
+  ORDER BY i.runKey DESC LIMIT +:limit`;
 
 // Each of these walks a partial index, so that looking for the few does not scan the many.
 const selectRunningSql = `SELECT i.runKey, i.runId, i.projectId, i.planId, i.workflowId, i.publicationDigest,
@@ -38,7 +38,7 @@ const selectRunningSql = `SELECT i.runKey, i.runId, i.projectId, i.planId, i.wor
   LEFT JOIN SetAside AS a ON a.runId = i.runId
   WHERE r.number = 0 AND r.status = 'running' AND r.recordKey < :before << 8 AND :status = 'running'
     AND (:packageName IS NULL OR i.packageName = :packageName)
-  ORDER BY r.recordKey DESC LIMIT :limit`;
+  ORDER BY r.recordKey DESC LIMIT +:limit`;
 const selectFailedSql = `SELECT i.runKey, i.runId, i.projectId, i.planId, i.workflowId, i.publicationDigest,
     i.packageName, i.generation, i.triggerType, i.triggerId, i.scheduledForMs, i.requestedBy, i.idempotencyKey,
     i.retryOfRunId, i.deadlineStartMs, i.deadlineStartUptimeMs, i.deadlineBootId, i.deadlineLengthMs, r.status,
@@ -53,7 +53,7 @@ const selectFailedSql = `SELECT i.runKey, i.runId, i.projectId, i.planId, i.work
   WHERE r.number = 0 AND r.status IN ('failed', 'cancelled', 'timed_out') AND r.status = +:status
     AND r.recordKey < :before << 8
     AND (:packageName IS NULL OR i.packageName = :packageName)
-  ORDER BY r.recordKey DESC LIMIT :limit`;
+  ORDER BY r.recordKey DESC LIMIT +:limit`;
 const selectRunKeySql = 'SELECT runKey FROM RunIdentities WHERE runId = :runId';
 
 // No run key is as high as this one, and its record's key is still a safe integer.

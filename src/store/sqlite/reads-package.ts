@@ -16,6 +16,7 @@ import {
   type LifecycleRow,
   type PublicationRow,
 } from './rows-package.ts';
+import type { RunMemory } from './run-memory.ts';
 import { statement } from './statement.ts';
 
 const selectHeadSql = `SELECT i.installationId, i.projectId, i.packageName, i.generation, i.lockDigest,
@@ -89,7 +90,7 @@ type PackageReader = {
 };
 
 /** The reads of packages on one connection, and the last part of the read of a step. They throw `damaged`. */
-export function createPackageReads(db: DatabaseSync): PackageReader {
+export function createPackageReads(db: DatabaseSync, memory: RunMemory | null): PackageReader {
   const selectPlace = statement<{ runId: string }, PackagePlace>(db, selectPlaceSql);
   const selectNames = statement<{ projectId: string }, { packageName: string }>(db, selectNamesSql);
   const selectInstallations = statement<{ projectId: string }, InstallationRow>(db, selectInstallationsSql);
@@ -97,14 +98,21 @@ export function createPackageReads(db: DatabaseSync): PackageReader {
   const selectCondemnation = statement<InstallationPlace, CondemnationRow>(db, condemnationSql);
   const findRevision = createRevisionSource(db);
   const settingReads = createSettingReads(db);
-  const condemnationOf = (target: Reads['startFacts']['args']): Condemnation => {
+  const findCondemnation = (target: Reads['startFacts']['args']): Condemnation => {
     const { projectId, packageName, installationId, lockDigest } = target;
     const row = selectCondemnation.get({ projectId, packageName, installationId, lockDigest: toBytes(lockDigest) });
     const quarantineReason = row?.quarantineReason ?? null;
     const isPublisherRevoked = row?.isPublisherRevoked === 1;
     return { isQuarantined: quarantineReason !== null, quarantineReason, isPublisherRevoked };
   };
-  const findHead = createHeadReader(db, { condemnationOf, findRevision });
+  const condemnationOf = (target: Reads['startFacts']['args']): Condemnation => {
+    const { projectId, packageName, installationId, lockDigest } = target;
+    const key = `condemnation ${projectId} ${packageName} ${installationId} ${lockDigest}`;
+    return remember(memory, key, () => findCondemnation(target));
+  };
+  const readHead = createHeadReader(db, { condemnationOf, findRevision });
+  const findHead = (place: PackagePlace): PackageHead | null =>
+    remember(memory, `head ${place.projectId} ${place.packageName}`, () => readHead(place));
   return {
     package: findHead,
     packageOfRun(args) {
@@ -151,6 +159,10 @@ export function createPackageReads(db: DatabaseSync): PackageReader {
       };
     },
   };
+}
+
+function remember<T>(memory: RunMemory | null, key: string, find: () => T): T {
+  return memory === null ? find() : memory.packageFact(key, find);
 }
 
 type HeadParts = {

@@ -42,7 +42,7 @@ const candidatesSql = `SELECT i.runId, r.createdAtMs AS admittedAtMs, r.planDige
           )
       )
     )
-  ORDER BY r.createdAtMs, r.planDigest LIMIT :limit`;
+  ORDER BY r.createdAtMs, r.planDigest LIMIT +:limit`;
 
 const runningSql = `SELECT i.runId, r.createdAtMs AS admittedAtMs, r.planDigest
   FROM RunRecords AS r
@@ -50,7 +50,7 @@ const runningSql = `SELECT i.runId, r.createdAtMs AS admittedAtMs, r.planDigest
   WHERE r.number = 0 AND r.status = 'running'
     AND (r.createdAtMs, r.planDigest) > (+:admittedAtMs, +:planDigest)
     AND NOT EXISTS (SELECT 1 FROM SetAside AS a WHERE a.runId = i.runId)
-  ORDER BY r.createdAtMs, r.planDigest LIMIT :limit`;
+  ORDER BY r.createdAtMs, r.planDigest LIMIT +:limit`;
 
 // The latest attempt of a step is the only one that can be of its present epoch. What is left out goes first, before
 // any step is looked at: thousands of runs may wait for one workflow.
@@ -66,7 +66,7 @@ const readySql = `SELECT i.runId, i.packageName, i.workflowId, r.createdAtMs AS 
     AND NOT EXISTS (
       SELECT 1 FROM RunAttempts AS t WHERE t.attemptKey = s.lastAttemptKey AND t.stepRunVersion = s.version
     )
-  ORDER BY r.createdAtMs, r.planDigest, s.recordKey LIMIT :limit`;
+  ORDER BY r.createdAtMs, r.planDigest, s.recordKey LIMIT +:limit`;
 
 const condemnedSql = `SELECT i.runId, r.createdAtMs AS admittedAtMs, r.planDigest
   FROM RunRecords AS r
@@ -87,11 +87,11 @@ const condemnedSql = `SELECT i.runId, r.createdAtMs AS admittedAtMs, r.planDiges
         WHERE n.installationId = l.installationId AND p.revokedAtMs IS NOT NULL
       )
     )
-  ORDER BY r.createdAtMs, r.planDigest LIMIT :limit`;
+  ORDER BY r.createdAtMs, r.planDigest LIMIT +:limit`;
 
 const setAsideSql = 'SELECT runId, code, summary, atMs FROM SetAside WHERE runId = :runId';
 const allSetAsideSql = `SELECT runId, code, summary, atMs FROM SetAside
-  WHERE runId > :after ORDER BY runId LIMIT :limit`;
+  WHERE runId > :after ORDER BY runId LIMIT +:limit`;
 
 type PageArguments = { readonly limit: number; readonly after: RunCursor | null };
 type PageValues = { limit: number; admittedAtMs: number; planDigest: Uint8Array };

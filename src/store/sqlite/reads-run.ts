@@ -1,15 +1,18 @@
 // Reads of one run: its present records, its history, one step about to be attempted. Every record is rebuilt and its
 // digest compared; what does not fit is `damaged`, with the run named.
+// What the connection knows already is not read again (run-memory.ts); a whole run always is.
 import type { DatabaseSync } from 'node:sqlite';
 import { assert } from '../../core/errors.ts';
 import type { Plan } from '../../core/plan.ts';
 import type { Run, RunAttempt, RunRows, StepRun } from '../../core/records.ts';
+import { isTerminalRun } from '../../core/states.ts';
 import type { Reads } from '../../protocol/reads.ts';
 import { damaged, recordKeyOf, stepKeysOf, toHex } from './codec.ts';
 import { createEventReads } from './reads-event.ts';
 import type { PlanSource } from './reads-plan.ts';
-import { eventTypeCodes } from './rows-event.ts';
+import { decodeOwnEvent, eventTypeCodes } from './rows-event.ts';
 import { type AttemptRow, decodeAttempt, decodeRun, decodeStep, type RunRow, type StepRow } from './rows-record.ts';
+import type { KnownAttempts, KnownRun, RunMemory } from './run-memory.ts';
 import { statement } from './statement.ts';
 
 // In a join, SQLite compiles a statement anew for every value that is bound to a bare parameter (25 of 30 µs here); a
@@ -69,7 +72,12 @@ const lastAttemptSql = `SELECT coalesce(max(a.number), 0) AS number
   WHERE s.recordKey BETWEEN +:first AND +:last`;
 
 /** A run with what the store knows it by. */
-export type FoundRun = { readonly runKey: number; readonly run: Run; readonly plan: Plan };
+export type FoundRun = {
+  readonly runKey: number;
+  readonly run: Run;
+  readonly plan: Plan;
+  readonly lastEventKey: number;
+};
 
 /** One step of a run, with the slice of the run that an attempt's protocols work on. */
 export type FoundStep = FoundRun & {
@@ -86,25 +94,34 @@ type RunReader = { readonly [N in keyof RunReads]: (args: RunReads[N]['args']) =
 };
 
 /** The reads of one run on one connection. They answer null for a run that does not exist, and throw `damaged`. */
-export function createRunReads(db: DatabaseSync, plans: PlanSource): RunReader {
+export function createRunReads(db: DatabaseSync, plans: PlanSource, memory: RunMemory | null): RunReader {
   const find = createRunFinder(db, plans);
   const readRows = createRowReads(db);
   const events = createEventReads(db);
   const isRunKnown = statement<{ runId: string }, { runKey: number }>(db, isRunKnownSql);
-  const readRun = (runId: string, isWhole: boolean): RunRows | null => {
-    const found = find(runId);
-    return found === null ? null : readRows.all(found, isWhole);
-  };
+  const known = (runId: string) => memory?.find(runId) ?? null;
+  const findPlan = createPlanFinder(db, plans);
   return {
-    plan: createPlanFinder(db, plans),
-    run: ({ runId }) => readRun(runId, false),
-    wholeRun: ({ runId }) => readRun(runId, true),
-    findStep(place) {
-      const found = find(place.runId);
-      return found === null ? null : readRows.step(found, place.stepRunId);
+    plan: ({ runId }) => known(runId)?.plan ?? findPlan({ runId }),
+    run({ runId }) {
+      const { run, steps = null, live } = known(runId) ?? {};
+      if (run !== undefined && live !== undefined && steps !== null) {
+        return { run, steps: new Map(steps), attempts: new Map(live) };
+      }
+      const found = find(runId);
+      return found === null ? null : readPresent(found, readRows, memory);
     },
+    wholeRun({ runId }) {
+      const found = find(runId);
+      return found === null ? null : readRows.all(found, true);
+    },
+    findStep: createStepFinder({ find, readRows, memory }),
     events({ runId, after, limit }) {
       assert(after >= 0 && limit >= 1, 'a page of events begins after a sequence and is not empty');
+      const kept = findKnownEvents(known(runId), { first: after + 1, last: after + limit });
+      if (kept !== null) {
+        return kept;
+      }
       const found = find(runId);
       if (found === null) {
         return [];
@@ -113,12 +130,61 @@ export function createRunReads(db: DatabaseSync, plans: PlanSource): RunReader {
       return events.page({ runKey, plan, version: run.version }, { first: after + 1, last: after + limit });
     },
     eventCount({ runId, types }) {
-      const known = isRunKnown.get({ runId });
+      const found = isRunKnown.get({ runId });
       const codes = types.map((type) => (eventTypeCodes as readonly string[]).indexOf(type));
-      return known === null ? 0 : events.count(known.runKey, codes);
+      return found === null ? 0 : events.count(found.runKey, codes);
     },
     isRunKnown: ({ runId }) => isRunKnown.get({ runId }) !== null,
   };
+}
+
+type RowReads = ReturnType<typeof createRowReads>;
+
+/** The run as it is now; remembered while it goes on. */
+function readPresent(found: FoundRun, readRows: RowReads, memory: RunMemory | null): RunRows {
+  const rows = readRows.all(found, false);
+  if (!isTerminalRun(rows.run.status)) {
+    const [steps, live] = [new Map(rows.steps), new Map(rows.attempts)];
+    memory?.learn({ ...found, steps, live, attempts: new Map(), lastAttemptNumber: null, events: [] });
+  }
+  return rows;
+}
+
+function createStepFinder(parts: {
+  readonly find: (runId: string) => FoundRun | null;
+  readonly readRows: RowReads;
+  readonly memory: RunMemory | null;
+}): (place: Reads['step']['args']) => FoundStep | null {
+  const { find, readRows, memory } = parts;
+  return ({ runId, stepRunId }) => {
+    const known = memory?.find(runId) ?? null;
+    const found = known ?? find(runId);
+    const number = 1 + (found?.plan.steps.findIndex((planned) => planned.stepRunId === stepRunId) ?? -1);
+    if (found === null || number === 0) {
+      return null;
+    }
+    const step = known?.steps?.get(stepRunId) ?? readRows.step(found, number);
+    const attempts = known?.attempts.get(stepRunId) ?? readRows.attemptsOf(found, number, step);
+    const lastAttemptNumber = known?.lastAttemptNumber ?? readRows.lastAttemptNumber(found);
+    if (known !== null && known.steps !== null) {
+      known.attempts.set(stepRunId, attempts);
+      known.lastAttemptNumber = lastAttemptNumber;
+    }
+    const rows = { run: found.run, steps: mapById([step]), attempts: mapById(attempts.list) };
+    const { runKey, run, plan, lastEventKey } = found;
+    return { runKey, run, plan, lastEventKey, number, rows, step, attempts: attempts.list, lastAttemptNumber };
+  };
+}
+
+/** A page of the newest events; null where they are not known as far back. */
+function findKnownEvents(known: KnownRun | null, { first, last }: { first: number; last: number }) {
+  const oldest = known === null ? 0 : known.run.version - known.events.length + 1;
+  if (known === null || first < oldest) {
+    return null;
+  }
+  return known.events
+    .slice(first - oldest, last - oldest + 1)
+    .map((event) => decodeOwnEvent(event.row, known.plan, event));
 }
 
 /** The plan alone, which its own digest vouches for. */
@@ -146,8 +212,8 @@ export function createRunFinder(db: DatabaseSync, plans: PlanSource): (runId: st
       return null;
     }
     const run = decodeRun(row);
-    const { runKey } = row;
-    return { runKey, run, plan: plans.find({ runKey, runId, planDigest: run.planDigest }) };
+    const { runKey, lastEventKey } = row as typeof row & { readonly lastEventKey: number };
+    return { runKey, lastEventKey, run, plan: plans.find({ runKey, runId, planDigest: run.planDigest }) };
   };
 }
 
@@ -173,27 +239,25 @@ export function createRowReads(db: DatabaseSync) {
       checkAttempts(steps, attempts, isWhole);
       return { run, steps: mapById(steps), attempts: mapById(attempts) };
     },
-    /** One step with its attempts; null where the plan has no such step. */
-    step(found: FoundRun, stepRunId: string): FoundStep | null {
-      const { runKey, run, plan } = found;
-      const number = 1 + plan.steps.findIndex((planned) => planned.stepRunId === stepRunId);
-      if (number === 0) {
-        return null;
-      }
+    /** The step of this number. */
+    step({ runKey, run, plan }: FoundRun, number: number): StepRun {
       const key = recordKeyOf(runKey, number);
       const row = selectSteps.get({ first: key, last: key });
       if (row === null) {
         throw damaged('RunRecords', `lacks step ${plan.steps[number - 1]!.stepKey}`, { runId: run.id });
       }
-      const step = decodeStep(row, run, plan);
-      const attemptRows = selectAttempts.all({ first: key, last: key });
-      checkLinks(attemptRows, { runKey, runId: run.id, isWhole: true });
-      const attempts = attemptRows.map((attemptRow) => decodeAttempt(attemptRow, run, plan));
-      checkAttempts([step], attempts, true);
-      const rows = { run, steps: mapById([step]), attempts: mapById(attempts) };
-      const lastAttemptNumber = lastAttempt.get(stepKeysOf(runKey))?.number ?? 0;
-      return { ...found, number, rows, step, attempts, lastAttemptNumber };
+      return decodeStep(row, run, plan);
     },
+    /** All attempts of a step. */
+    attemptsOf({ runKey, run, plan }: FoundRun, number: number, step: StepRun): KnownAttempts {
+      const key = recordKeyOf(runKey, number);
+      const rows = selectAttempts.all({ first: key, last: key });
+      checkLinks(rows, { runKey, runId: run.id, isWhole: true });
+      const list = rows.map((row) => decodeAttempt(row, run, plan));
+      checkAttempts([step], list, true);
+      return { lastKey: rows.at(-1)?.attemptKey ?? null, list };
+    },
+    lastAttemptNumber: ({ runKey }: FoundRun): number => lastAttempt.get(stepKeysOf(runKey))?.number ?? 0,
   };
 }
 

@@ -11,17 +11,19 @@ import { createPageReads } from './reads-page.ts';
 import { createPlanSource } from './reads-plan.ts';
 import { createPublisherReads } from './reads-publisher.ts';
 import { createRunReads } from './reads-run.ts';
+import type { RunMemory } from './run-memory.ts';
 
 export type SqliteReads = { readonly [N in ReadName]: (args: Reads[N]['args']) => Reads[N]['rows'] };
 
 /**
  * The reads of one connection. Each runs in whatever transaction is open, sees its writes, and throws `damaged` for
- * evidence that is missing or altered. Immutable plans and revisions are kept parsed, within the bounds of cache.ts.
+ * evidence that is missing or altered. Immutable plans and revisions are kept parsed, within the bounds of cache.ts;
+ * what a run is now is asked of `memory` first, where there is one.
  */
-export function createReads(db: DatabaseSync): SqliteReads {
+export function createReads(db: DatabaseSync, memory: RunMemory | null = null): SqliteReads {
   const plans = createPlanSource(db);
-  const { findStep, ...runs } = createRunReads(db, plans);
-  const { completeStep, ...packages } = createPackageReads(db);
+  const { findStep, ...runs } = createRunReads(db, plans, memory);
+  const { completeStep, ...packages } = createPackageReads(db, memory);
   return {
     ...runs,
     ...packages,

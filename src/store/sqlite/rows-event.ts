@@ -70,8 +70,16 @@ export function encodeEvent(event: RunEvent, place: EventPlace): EventRow {
 
 /** The payload without its nulls; null where nothing is left. */
 function encodePayload(event: RunEvent): string | null {
-  const said = Object.entries(shorten(event)).filter(([, value]) => value !== null);
-  return said.length === 0 ? null : canonicalJson(Object.fromEntries(said));
+  const payload = shorten(event) as Readonly<Record<string, Json>>;
+  const said: Record<string, Json> = {};
+  let isEmpty = true;
+  for (const key of Object.keys(payload)) {
+    if (payload[key] !== null) {
+      said[key] = payload[key]!;
+      isEmpty = false;
+    }
+  }
+  return isEmpty ? null : canonicalJson(said);
 }
 
 /** A deadline begins in the boot that its attempt began in, which the payload names already: 50 of 170 bytes. */
@@ -96,7 +104,7 @@ function isObject(value: Json | undefined): value is { readonly [key: string]: J
 /** Throws `damaged` for a row that this program cannot have written. The run's history digest vouches for the rest. */
 export function decodeEvent(row: EventRow, plan: Plan): RunEvent {
   const { runId } = plan;
-  const { sequence, createdAtMs } = row;
+  const { sequence } = row;
   const place = `RunEvents ${sequence}`;
   const type = eventTypeCodes[row.type];
   const actorType = actorTypeCodes[row.actorType];
@@ -111,17 +119,43 @@ export function decodeEvent(row: EventRow, plan: Plan): RunEvent {
     throw damaged(place, 'does not create a step of the plan', { runId });
   }
   const epoch = row.attemptEpoch;
-  return {
-    type,
-    actorType,
-    actorId: row.actorId,
-    stepRunId: step?.stepRunId ?? null,
-    attemptId: epoch === null ? null : deriveAttemptId({ runId, stepRunId: step!.stepRunId, epoch }),
-    payload: type === 'step.created' ? stepCreatedPayload(step!) : decodePayload(type, row.payload, { place, runId }),
+  const ids = {
     id: deriveEventId({ runId, sequence, type }),
-    runId,
-    sequence,
-    createdAtMs,
+    attemptId: epoch === null ? null : deriveAttemptId({ runId, stepRunId: step!.stepRunId, epoch }),
+  };
+  const payload =
+    type === 'step.created' ? stepCreatedPayload(step!) : decodePayload(type, row.payload, { place, runId });
+  return assemble(row, plan, { ...ids, payload });
+}
+
+/**
+ * As `decodeEvent`, of a row that this process has encoded itself, with the ids that it was encoded with: nothing of it
+ * is looked at again.
+ */
+export function decodeOwnEvent(row: EventRow, plan: Plan, ids: { id: string; attemptId: string | null }): RunEvent {
+  const type = eventTypeCodes[row.type]!;
+  const said = row.payload === null ? {} : (JSON.parse(row.payload) as Readonly<Record<string, Json>>);
+  const payload =
+    type === 'step.created'
+      ? stepCreatedPayload(plan.steps[row.stepNumber! - 1]!)
+      : fillPayload(type, lengthen(type, said));
+  return assemble(row, plan, { ...ids, payload });
+}
+
+type Decoded = { readonly id: string; readonly attemptId: string | null; readonly payload: unknown };
+
+function assemble(row: EventRow, plan: Plan, { id, attemptId, payload }: Decoded): RunEvent {
+  return {
+    type: eventTypeCodes[row.type]!,
+    actorType: actorTypeCodes[row.actorType]!,
+    actorId: row.actorId,
+    stepRunId: row.stepNumber === null ? null : plan.steps[row.stepNumber - 1]!.stepRunId,
+    attemptId,
+    payload,
+    id,
+    runId: plan.runId,
+    sequence: row.sequence,
+    createdAtMs: row.createdAtMs,
   } as RunEvent;
 }
 
@@ -137,5 +171,14 @@ function decodePayload(type: EventType, text: string | null, subject: { place: s
   if (stray !== undefined) {
     throw damaged(where, `has ${stray}, which ${type} does not have`, { runId: subject.runId });
   }
-  return Object.fromEntries(keys.map((key) => [key, members[key] ?? null]));
+  return fillPayload(type, members);
+}
+
+/** With the nulls that were left out. */
+function fillPayload(type: EventType, members: Readonly<Record<string, Json>>): Readonly<Record<string, Json>> {
+  const payload: Record<string, Json> = {};
+  for (const key of payloadKeys[type] as readonly string[]) {
+    payload[key] = members[key] ?? null;
+  }
+  return payload;
 }

@@ -3,7 +3,8 @@
 import type { EventPayloads } from '../../core/events.ts';
 import { deriveAttemptId, deriveMutationId } from '../../core/ids.ts';
 import type { Plan, PlanStep } from '../../core/plan.ts';
-import { isIntact, type Run, type RunAttempt, runTriggerType, type Span, type StepRun } from '../../core/records.ts';
+import { isIntact } from '../../core/record-seal.ts';
+import { type Run, type RunAttempt, runTriggerType, type Span, type StepRun } from '../../core/records.ts';
 import type {
   AttemptStatus,
   CancelReason,

@@ -21,8 +21,8 @@ export const sqliteSchema: Schema = {
 const storeParts: StoreParts = {
   schema: sqliteSchema,
   parts: {
-    createReads: (db) => {
-      const reads = createReads(db);
+    createReads: (db, memory) => {
+      const reads = createReads(db, memory);
       return <N extends ReadName>({ name, args }: ReadRequest<N>) =>
         (reads[name] as (args: Reads[N]['args']) => Reads[N]['rows'])(args);
     },

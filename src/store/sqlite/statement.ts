@@ -29,48 +29,72 @@ export function statement<P extends Record<string, SqlValue>, R = never>(
   db: DatabaseSync,
   sql: string,
 ): Statement<P, R> {
-  let prepared: { readonly statement: StatementSync; readonly names: readonly string[] } | null = null;
-  const prepare = (values: P): StatementSync => {
-    prepared ??= { statement: db.prepare(sql), names: parameterNames(sql) };
-    checkValues(values, prepared.names, sql);
-    return prepared.statement;
+  let prepared: Prepared | null = null;
+  const bind = (values: P): SqlValue[] => {
+    prepared ??= prepareByPlace(db, sql);
+    return orderValues(values, prepared, sql);
   };
   return {
-    get: (values) => (prepare(values).get(values) as R | undefined) ?? null,
-    all: (values) => prepare(values).all(values) as R[],
-    run: (values) => Number(prepare(values).run(values).changes),
+    get: (values) => {
+      const placed = bind(values);
+      return (prepared!.statement.get(...placed) as R | undefined) ?? null;
+    },
+    all: (values) => {
+      const placed = bind(values);
+      return prepared!.statement.all(...placed) as R[];
+    },
+    run: (values) => {
+      const placed = bind(values);
+      return Number(prepared!.statement.run(...placed).changes);
+    },
   };
 }
+
+type Prepared = {
+  readonly statement: StatementSync;
+  /** The name behind each `?`, in order; one that is used twice stands here twice. */
+  readonly places: readonly string[];
+  readonly namesCount: number;
+};
 
 // Strings, quoted names and comments first, so that nothing inside them counts.
 const tokens = /'[^']*'|"[^"]*"|--[^\n]*|\/\*[\s\S]*?\*\/|[?@$]|:([A-Za-z_]\w*)/g;
 
-function parameterNames(sql: string): readonly string[] {
-  const names = new Set<string>();
-  for (const [token, name] of sql.matchAll(tokens)) {
+// node:sqlite looks every named value up by its name, again at each call: 7.9 µs for 21 of them, against 1.5 by place.
+function prepareByPlace(db: DatabaseSync, sql: string): Prepared {
+  const places: string[] = [];
+  const placed = sql.replaceAll(tokens, (token: string, name: string | undefined) => {
     assert(!/^[?@$]/.test(token), `parameters are written :name, in: ${sql}`);
-    if (name !== undefined) {
-      names.add(name);
+    if (name === undefined) {
+      return token;
     }
-  }
-  return [...names];
+    places.push(name);
+    return '?';
+  });
+  return { statement: db.prepare(placed), places, namesCount: new Set(places).size };
 }
 
-function checkValues(values: Record<string, SqlValue>, names: readonly string[], sql: string): void {
-  for (const name of names) {
+/** Every value in its places; each is looked at. */
+function orderValues(values: Record<string, SqlValue>, { places, namesCount }: Prepared, sql: string): SqlValue[] {
+  const ordered: SqlValue[] = [];
+  for (const name of places) {
     const value = values[name];
     const isBindable =
       value === null ||
       typeof value === 'string' ||
       (typeof value === 'number' && Number.isSafeInteger(value)) ||
       value instanceof Uint8Array;
-    assert(
-      isBindable && Object.hasOwn(values, name),
-      `:${name} is null, a safe integer, a string or bytes, in: ${sql}`,
-    );
+    if (!isBindable) {
+      assert(false, `:${name} is null, a safe integer, a string or bytes, in: ${sql}`);
+    }
+    ordered.push(value);
   }
   const given = Object.keys(values);
-  assert(given.length === names.length, `exactly ${names.join(', ')} are given, not ${given.join(', ')}, in: ${sql}`);
+  if (given.length !== namesCount) {
+    const names = [...new Set(places)];
+    assert(false, `exactly ${names.join(', ')} are given, not ${given.join(', ')}, in: ${sql}`);
+  }
+  return ordered;
 }
 
 // Result codes of SQLite (sqlite3.h). An extended code carries its primary code in the low byte.

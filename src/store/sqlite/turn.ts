@@ -60,10 +60,14 @@ export type TurnWork = {
 };
 
 /** Begins; returns the `busy` error where another process holds the database. Other errors are thrown. */
-export function beginTurn(db: DatabaseSync, { isReadOnly }: { readonly isReadOnly: boolean }): EdgeError | null {
+export function beginTurn(
+  { db, driver }: Pick<TurnWork, 'db' | 'driver'>,
+  { isReadOnly }: { readonly isReadOnly: boolean },
+): EdgeError | null {
   try {
     // A turn that only reads must not wait for another process that is about to write.
     db.exec(isReadOnly ? 'BEGIN' : 'BEGIN IMMEDIATE');
+    driver.began();
     return null;
   } catch (error) {
     const failure = toEdgeError(error, 'begin a turn');
@@ -189,8 +193,13 @@ class Chains {
   }
 }
 
+const none: readonly string[] = [];
+
 /** Ids for a decision, drawn once: an operation that is carried out again gets the same. */
 export function drawIds(operation: Operation, ids: Ids): readonly string[] {
+  if (operation.freshIds === 0) {
+    return none;
+  }
   return Array.from({ length: operation.freshIds }, () => ids.fresh());
 }
 

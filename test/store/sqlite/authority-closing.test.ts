@@ -124,10 +124,10 @@ function partsWithFailingCommit(isFailing: () => boolean): ReturnType<typeof par
     ...parts,
     parts: {
       ...parts.parts,
-      createLedger: (db) => {
+      createLedger: (db, memory) => {
         db.exec(`CREATE TEMP TABLE Parents (id INTEGER PRIMARY KEY);
           CREATE TEMP TABLE Children (id INTEGER REFERENCES Parents (id) DEFERRABLE INITIALLY DEFERRED)`);
-        const write = parts.parts.createLedger(db);
+        const write = parts.parts.createLedger(db, memory);
         return (ledgerWrite) => {
           write(ledgerWrite);
           if (isFailing()) {

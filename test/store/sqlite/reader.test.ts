@@ -88,7 +88,7 @@ t.test('a reader cannot write, and waits as long as a turn may take', async (t) 
   let connection: DatabaseSync | null = null;
   const createReads = (db: DatabaseSync) => {
     connection = db;
-    return toyParts.parts.createReads(db);
+    return toyParts.parts.createReads(db, null);
   };
   const reader = openReaderWith({ data }, { ...toyParts, parts: { createReads } });
   const write = () => (connection as DatabaseSync | null)?.exec("INSERT INTO Notes VALUES ('b', 'text')");

@@ -38,9 +38,9 @@ export function schemaOf(migrations: readonly Migration[]): Schema {
 /** The parts of a toy store that also hand out its connection, for a test that limits it. */
 export function partsWithConnection(): { readonly parts: typeof toyParts; readonly connection: () => DatabaseSync } {
   let connection: DatabaseSync | null = null;
-  const createLedger: DriverParts['createLedger'] = (db) => {
+  const createLedger: DriverParts['createLedger'] = (db, memory) => {
     connection = db;
-    return toyDriverParts.createLedger(db);
+    return toyDriverParts.createLedger(db, memory);
   };
   return {
     parts: { ...toyParts, parts: { ...toyDriverParts, createLedger } },
