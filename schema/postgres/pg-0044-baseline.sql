@@ -42,10 +42,10 @@ END
 $$;
 
 -- For statements that move one row from an expected state: nothing else may be the outcome.
-CREATE FUNCTION ql3.expect_one(found bigint, what text) RETURNS void
+CREATE FUNCTION ql3.expect_one(matched bigint, what text) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  IF found <> 1 THEN
+  IF matched <> 1 THEN
     RAISE EXCEPTION '%', what USING ERRCODE = 'QL001';
   END IF;
 END
