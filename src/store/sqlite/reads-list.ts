@@ -6,6 +6,7 @@ import type { Run } from '../../core/records.ts';
 import type { RunStatus } from '../../core/states.ts';
 import type { Reads, RunSummary } from '../../protocol/reads.ts';
 import { decodeRun, type RunRow } from './rows-record.ts';
+import { isRunning } from './running.ts';
 import { statement } from './statement.ts';
 
 // Run keys rise with time. Most runs succeed, so that without a status, or with that one, the page fills at once.
@@ -33,10 +34,10 @@ const selectRunningSql = `SELECT i.runKey, i.runId, i.projectId, i.planId, i.wor
     coalesce(r.attemptCount, r.readyAtMs, r.dueStartMs, r.dueStartUptimeMs, r.dueBootId, r.dueLengthMs, r.resultCode,
       r.inputRef, r.outputRef, r.lastAttemptKey) IS NOT NULL AS hasStray, a.code AS setAsideCode,
     a.summary AS setAsideSummary, a.atMs AS setAsideAtMs
-  FROM RunRecords AS r INDEXED BY RunningRuns
+  FROM RunRecords AS r INDEXED BY UnendedRuns
   CROSS JOIN RunIdentities AS i ON i.runKey = r.recordKey >> 8
   LEFT JOIN SetAside AS a ON a.runId = i.runId
-  WHERE r.number = 0 AND r.status = 'running' AND r.recordKey < :before << 8 AND :status = 'running'
+  WHERE ${isRunning} AND r.recordKey < :before << 8 AND :status = 'running'
     AND (:packageName IS NULL OR i.packageName = :packageName)
   ORDER BY r.recordKey DESC LIMIT +:limit`;
 const selectFailedSql = `SELECT i.runKey, i.runId, i.projectId, i.planId, i.workflowId, i.publicationDigest,
