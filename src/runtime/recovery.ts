@@ -62,7 +62,11 @@ async function setAsideStrays({ store, log }: Pick<RecoveryOptions, 'store' | 'l
   do {
     page = await store.read(read('strayRuns', { limit: limits.pageMax, after }));
     for (const { runId, trouble } of page) {
-      await setAsideDamaged({ store, log }, runId, new EdgeError('damaged', trouble, { hint: `run \`verify ${runId}\`` }));
+      await setAsideDamaged(
+        { store, log },
+        runId,
+        new EdgeError('damaged', trouble, { hint: `run \`verify ${runId}\`` }),
+      );
     }
     after = page.at(-1)?.runId ?? after;
   } while (page.length === limits.pageMax);

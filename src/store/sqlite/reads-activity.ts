@@ -3,13 +3,13 @@
 import type { DatabaseSync } from 'node:sqlite';
 import { deriveStepRunId } from '../../core/ids.ts';
 import type { Reads } from '../../protocol/reads.ts';
-import { isRunning } from './running.ts';
 import { statement } from './statement.ts';
 
 const countsSql = `SELECT
     (SELECT count(*) FROM RunRecords AS r INDEXED BY UnendedRuns
       CROSS JOIN RunIdentities AS i ON i.runKey = r.recordKey >> 8
-      WHERE ${isRunning}
+      WHERE r.number = 0 AND r.status NOT IN ('succeeded', 'failed', 'cancelled', 'timed_out')
+        AND r.status = 'running'
         AND NOT EXISTS (SELECT 1 FROM SetAside AS a WHERE a.runId = i.runId)) AS runningCount,
     (SELECT count(*) FROM SetAside) AS setAsideCount`;
 
@@ -21,7 +21,8 @@ const activeSql = `SELECT i.runId, l.stepKey
     AND s.status IN ('ready', 'running')
   CROSS JOIN RunAttempts AS t ON t.attemptKey = s.lastAttemptKey AND t.status IN ('claimed', 'starting', 'running')
   CROSS JOIN QingLong3PluginPackageWorkflowAdmissionSteps AS l ON l.recordKey = s.recordKey
-  WHERE ${isRunning}
+  WHERE r.number = 0 AND r.status NOT IN ('succeeded', 'failed', 'cancelled', 'timed_out')
+    AND r.status = 'running'
     AND NOT EXISTS (SELECT 1 FROM SetAside AS a WHERE a.runId = i.runId)
   ORDER BY t.attemptKey LIMIT +:limit`;
 

@@ -6,7 +6,6 @@ import type { Run } from '../../core/records.ts';
 import type { RunStatus } from '../../core/states.ts';
 import type { Reads, RunSummary } from '../../protocol/reads.ts';
 import { decodeRun, type RunRow } from './rows-record.ts';
-import { isRunning } from './running.ts';
 import { statement } from './statement.ts';
 
 // Run keys rise with time. Most runs succeed, so that without a status, or with that one, the page fills at once.
@@ -37,7 +36,8 @@ const selectRunningSql = `SELECT i.runKey, i.runId, i.projectId, i.planId, i.wor
   FROM RunRecords AS r INDEXED BY UnendedRuns
   CROSS JOIN RunIdentities AS i ON i.runKey = r.recordKey >> 8
   LEFT JOIN SetAside AS a ON a.runId = i.runId
-  WHERE ${isRunning} AND r.recordKey < :before << 8 AND :status = 'running'
+  WHERE r.number = 0 AND r.status NOT IN ('succeeded', 'failed', 'cancelled', 'timed_out')
+    AND r.status = 'running' AND r.recordKey < :before << 8 AND :status = 'running'
     AND (:packageName IS NULL OR i.packageName = :packageName)
   ORDER BY r.recordKey DESC LIMIT +:limit`;
 const selectFailedSql = `SELECT i.runKey, i.runId, i.projectId, i.planId, i.workflowId, i.publicationDigest,

@@ -1,13 +1,13 @@
 // Reads over many runs, in pages: what can move, what is ready, what is running, who was set aside.
-// Keyset pages over the partial index on running runs: their cost is bounded by the runs that are running, however many
-// have finished. Only ids and places leave here unverified; whoever acts on one reads it whole.
+// Keyset pages over the partial index on runs that are not over, whose condition each query repeats to the letter: they
+// cost what the running runs cost, however many have finished. Only ids and places leave here unverified; whoever acts
+// on one reads it whole.
 import type { DatabaseSync } from 'node:sqlite';
 import { assert } from '../../core/errors.ts';
 import { deriveStepRunId } from '../../core/ids.ts';
 import { limits } from '../../core/limits.ts';
 import type { Reads, RunCursor, RunPage, SetAside, StepPage, StrayRun } from '../../protocol/reads.ts';
 import { toBytes, toHex } from './codec.ts';
-import { isRunning, isUnended } from './running.ts';
 import { type Statement, statement } from './statement.ts';
 
 // A step moves if a need of it cannot succeed any more (a direct one is enough: a skip spreads in the same pass), or if
@@ -16,7 +16,8 @@ import { type Statement, statement } from './statement.ts';
 const candidatesSql = `SELECT i.runId, r.createdAtMs AS admittedAtMs, r.planDigest
   FROM RunRecords AS r INDEXED BY UnendedRuns
   CROSS JOIN RunIdentities AS i ON i.runKey = r.recordKey >> 8
-  WHERE ${isRunning} AND r.cancelRequestedAtMs IS NULL
+  WHERE r.number = 0 AND r.status NOT IN ('succeeded', 'failed', 'cancelled', 'timed_out')
+    AND r.status = 'running' AND r.cancelRequestedAtMs IS NULL
     AND (r.createdAtMs, r.planDigest) > (+:admittedAtMs, +:planDigest)
     AND NOT EXISTS (SELECT 1 FROM SetAside AS a WHERE a.runId = i.runId)
     AND (
@@ -48,7 +49,8 @@ const candidatesSql = `SELECT i.runId, r.createdAtMs AS admittedAtMs, r.planDige
 const runningSql = `SELECT i.runId, r.createdAtMs AS admittedAtMs, r.planDigest
   FROM RunRecords AS r INDEXED BY UnendedRuns
   CROSS JOIN RunIdentities AS i ON i.runKey = r.recordKey >> 8
-  WHERE ${isRunning}
+  WHERE r.number = 0 AND r.status NOT IN ('succeeded', 'failed', 'cancelled', 'timed_out')
+    AND r.status = 'running'
     AND (r.createdAtMs, r.planDigest) > (+:admittedAtMs, +:planDigest)
     AND NOT EXISTS (SELECT 1 FROM SetAside AS a WHERE a.runId = i.runId)
   ORDER BY r.createdAtMs, r.planDigest LIMIT +:limit`;
@@ -60,7 +62,8 @@ const readySql = `SELECT i.runId, i.packageName, i.workflowId, r.createdAtMs AS 
   CROSS JOIN RunIdentities AS i ON i.runKey = r.recordKey >> 8
   CROSS JOIN RunRecords AS s ON s.recordKey BETWEEN r.recordKey + 1 AND r.recordKey + 255 AND s.status = 'ready'
   CROSS JOIN QingLong3PluginPackageWorkflowAdmissionSteps AS l ON l.recordKey = s.recordKey
-  WHERE ${isRunning} AND r.cancelRequestedAtMs IS NULL
+  WHERE r.number = 0 AND r.status NOT IN ('succeeded', 'failed', 'cancelled', 'timed_out')
+    AND r.status = 'running' AND r.cancelRequestedAtMs IS NULL
     AND (r.createdAtMs, r.planDigest) > (+:admittedAtMs, +:planDigest)
     AND i.packageName || '/' || i.workflowId NOT IN (SELECT value FROM json_each(:except))
     AND NOT EXISTS (SELECT 1 FROM SetAside AS a WHERE a.runId = i.runId)
@@ -73,7 +76,8 @@ const condemnedSql = `SELECT i.runId, r.createdAtMs AS admittedAtMs, r.planDiges
   FROM RunRecords AS r INDEXED BY UnendedRuns
   CROSS JOIN QingLong3PluginPackageWorkflowAdmissions AS l ON l.runKey = r.recordKey >> 8
   CROSS JOIN RunIdentities AS i ON i.runKey = l.runKey
-  WHERE ${isRunning} AND r.cancelRequestedAtMs IS NULL
+  WHERE r.number = 0 AND r.status NOT IN ('succeeded', 'failed', 'cancelled', 'timed_out')
+    AND r.status = 'running' AND r.cancelRequestedAtMs IS NULL
     AND (r.createdAtMs, r.planDigest) > (+:admittedAtMs, +:planDigest)
     AND NOT EXISTS (SELECT 1 FROM SetAside AS a WHERE a.runId = i.runId)
     AND (
@@ -90,14 +94,15 @@ const condemnedSql = `SELECT i.runId, r.createdAtMs AS admittedAtMs, r.planDiges
     )
   ORDER BY r.createdAtMs, r.planDigest LIMIT +:limit`;
 
-// A run that is not over and that no other read leads to. Where its identity is lost, the key that it was admitted under
-// still says which run it was; where that is lost too, only the check of the whole file finds what is left.
+// Runs not over that no other read leads to. Where an identity is lost, the key of the admission still says
+// which run it was; where that is lost too, only the check of the whole file finds what is left.
 const straySql = `SELECT coalesce(i.runId, k.runId) AS runId, i.runId IS NULL AS isNameless, r.status
   FROM RunRecords AS r INDEXED BY UnendedRuns
   LEFT JOIN RunIdentities AS i ON i.runKey = r.recordKey >> 8
   LEFT JOIN QingLong3PluginPackageWorkflowAdmissions AS l ON l.runKey = r.recordKey >> 8 AND i.runId IS NULL
   LEFT JOIN AdmissionKeys AS k ON k.planId = l.planId
-  WHERE ${isUnended} AND (r.status <> 'running' OR r.createdAtMs IS NULL OR r.planDigest IS NULL OR i.runId IS NULL)
+  WHERE r.number = 0 AND r.status NOT IN ('succeeded', 'failed', 'cancelled', 'timed_out')
+    AND (r.status <> 'running' OR r.createdAtMs IS NULL OR r.planDigest IS NULL OR i.runId IS NULL)
     AND coalesce(i.runId, k.runId) > :after
     AND NOT EXISTS (SELECT 1 FROM SetAside AS a WHERE a.runId = coalesce(i.runId, k.runId))
   ORDER BY 1 LIMIT +:limit`;
@@ -147,7 +152,7 @@ function toStray({ runId, isNameless, status }: StrayRow): StrayRun {
     return { runId, trouble: 'its row of RunIdentities is missing' };
   }
   const isKnown = status === 'running';
-  return { runId, trouble: isKnown ? 'its row of RunRecords is not whole' : `its status is ${JSON.stringify(status)}` };
+  return { runId, trouble: isKnown ? 'its row of RunRecords is not whole' : `its status is ${status}` };
 }
 
 function pageValues({ limit, after }: PageArguments): PageValues {
