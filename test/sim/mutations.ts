@@ -20,9 +20,9 @@ const simulated: readonly Omit<Mutation, 'caughtBy'>[] = [
     to: '',
   },
   {
-    name: 'what was rolled back is remembered',
-    file: 'src/store/sqlite/run-memory.ts',
-    from: '    this.#runs.clear();\n    this.#weight = 0;\n',
+    name: 'what follows an operation and finds no space is forgotten',
+    file: 'src/runtime/runtime.ts',
+    from: '      owed: (operation, error) => this.#deliveries.owe(operation, error),\n',
     to: '',
   },
   {
@@ -207,6 +207,13 @@ const tested: readonly Mutation[] = [
     to: `    historyDigest = :historyDigest, digest = :digest
   WHERE recordKey = :recordKey AND version >= min(version, :expectedVersion)`,
     caughtBy: ['test/store/sqlite/append.test.ts'],
+  },
+  {
+    name: 'what was rolled back is remembered',
+    file: 'src/store/sqlite/run-memory.ts',
+    from: '    this.#runs.clear();\n    this.#weight = 0;\n',
+    to: '',
+    caughtBy: ['test/store/sqlite/run-memory.test.ts'],
   },
   {
     name: 'what another process has committed is not noticed',
