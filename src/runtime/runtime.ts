@@ -115,6 +115,7 @@ export class Runtime {
     store.attach({
       closing: (turn) => this.attempts.closing(turn),
       committed: (settled) => this.#carryOut(settled),
+      owed: (operation, error) => this.#deliveries.owe(operation, error),
       undone: (error) => this.#starts.holdBack(describeError(error)),
       doubted: () => {
         this.#followers.wakeAll();
