@@ -20,9 +20,14 @@ export type LauncherSettings = {
   readonly segmentBytes: number;
   /** Descriptors that must not reach commands: see inherited.ts. */
   readonly inheritable: readonly number[];
+  /** Asked at each start: until when, by uptime, its command may take it. */
+  readonly startByUptimeMs: () => number;
 };
 
 const notesShownMax = 400;
+
+/** Of /proc/uptime. */
+const uptimeTickMs = 10;
 
 /**
  * Makes the run directory and writes the launcher into it, 0700. Another file under the same name is replaced, never
@@ -59,7 +64,9 @@ export function writeCommand(directory: string, input: CommandFileInput): void {
 export function spawnLauncher(directory: string, attemptId: string, settings: LauncherSettings): ChildProcess {
   const [shell = '/bin/sh', ...shellArguments] = settings.shell;
   const segmentBytes = settings.tools.missingForOutput.length > 0 ? 0 : settings.segmentBytes;
-  const words = [...shellArguments, settings.launcherPath, attemptId, directory, `${segmentBytes}`];
+  const startByMs = settings.startByUptimeMs();
+  const startBy = Number.isFinite(startByMs) ? [`${Math.max(1, Math.floor(startByMs / uptimeTickMs))}`] : [];
+  const words = [...shellArguments, settings.launcherPath, attemptId, directory, `${segmentBytes}`, ...startBy];
   const env = { PATH: settings.toolsPath, LC_ALL: 'C', [launcherVariable]: directory };
   const notes = openSync(path.join(directory, 'notes'), 'a', 0o600);
   try {

@@ -24,6 +24,7 @@ import { realAlarm, realClock, realIds, realSalts } from './ports.ts';
 import { distrustPublisher, trustPublisher } from './publishers.ts';
 import { makeRunDirectory, removeRunDirectory } from './run-directory.ts';
 import { Runtime } from './runtime.ts';
+import type { StartsOptions, StartsPort } from './starts.ts';
 import { type OnStop, type Profile, profileSettings, type RuntimeSettings } from './settings.ts';
 import type { Verbs } from './verbs.ts';
 
@@ -48,6 +49,14 @@ export type EngineOptions = {
   /** Called once after work, when nothing has run for a second: the moment to give memory back. */
   readonly onQuiet?: () => void;
   readonly settings: RuntimeSettings;
+  /** Where several processes share a database: what is otherwise then. */
+  readonly sharing?: Sharing;
+};
+
+export type Sharing = {
+  readonly createStarts: (options: StartsOptions, work: PackageWork) => StartsPort;
+  /** Until when, by uptime, a command may take its start. */
+  readonly startByUptimeMs: () => number;
 };
 
 export type Engine = {
@@ -96,7 +105,7 @@ type Ports = { readonly store: Store; readonly clock: Clock; readonly alarm: Ala
 
 /** Makes the parts; nothing of them moves yet. */
 function assemble(options: EngineOptions, { store, clock, alarm }: Ports) {
-  const { settings, log } = options;
+  const { settings, log, sharing } = options;
   const data = resolve(options.data);
   const runDirectory = makeRunDirectory(data, options.runDirectory);
   const packagesDirectory = join(data, 'packages');
@@ -120,6 +129,7 @@ function assemble(options: EngineOptions, { store, clock, alarm }: Ports) {
     outputBytesMax: settings.outputBytesMax,
     onEnd,
     shell: settings.shell,
+    startByUptimeMs: sharing?.startByUptimeMs,
   });
   const handlers = createHandlerExecutor({
     handlers: options.handlers,
@@ -147,7 +157,9 @@ function assemble(options: EngineOptions, { store, clock, alarm }: Ports) {
     takeOutput,
     onQuiet: options.onQuiet ?? null,
     onRunEnd: options.drives ? lane.runEnded : null,
-    tidy: () => removeRunDirectory(runDirectory, data),
+    // Others may have their attempts in it.
+    tidy: () => (sharing === undefined ? removeRunDirectory(runDirectory, data) : undefined),
+    createStarts: sharing === undefined ? undefined : (starts) => sharing.createStarts(starts, work),
     begin: (launch) => beginAttempt(launch, { executor, handlers, packagesDirectory, guard, base, onEnd }),
     log,
   });

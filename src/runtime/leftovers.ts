@@ -20,13 +20,13 @@ import type { Attempts } from './attempts.ts';
 import type { Deliveries } from './deliveries.ts';
 import { describeError, type Log } from './log.ts';
 import { setAsideDamaged } from './recovery.ts';
-import type { Starts } from './starts.ts';
+import type { StartsPort } from './starts.ts';
 
 export type LeftoversOptions = {
   readonly store: Store;
   readonly executor: Executor;
   readonly attempts: Attempts;
-  readonly starts: Starts;
+  readonly starts: StartsPort;
   readonly deliveries: Deliveries;
   readonly clock: Clock;
   readonly runDirectory: string;

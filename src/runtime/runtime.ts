@@ -34,7 +34,7 @@ import { Leftovers } from './leftovers.ts';
 import { describeError, type Log } from './log.ts';
 import { RunDeadlines } from './run-deadlines.ts';
 import { localProjectId, type OnStop } from './settings.ts';
-import { Starts } from './starts.ts';
+import { Starts, type StartsOptions, type StartsPort } from './starts.ts';
 import { TakeOver } from './take-over.ts';
 import { verifyRun } from './verification.ts';
 
@@ -61,8 +61,12 @@ export type RuntimeOptions = {
   readonly tidy: () => void;
   /** Longest grace that a stop of the whole runtime leaves a command. */
   readonly stopGraceMsMax: number;
+  /** Whoever starts what is ready; one pass at the end of each turn by default. */
+  readonly createStarts?: ((options: StartsOptions) => StartsPort) | undefined;
   readonly log: Log;
 };
+
+const createStarts = (options: StartsOptions): StartsPort => new Starts(options);
 
 export type StartRequest = {
   readonly packageName: string;
@@ -78,7 +82,7 @@ export class Runtime {
   readonly #store: Store;
   readonly #clock: Clock;
   readonly #alarm: Alarm;
-  readonly #starts: Starts;
+  readonly #starts: StartsPort;
   readonly #deliveries: Deliveries;
   readonly #deadlines: RunDeadlines;
   readonly #leftovers: Leftovers;
@@ -98,7 +102,7 @@ export class Runtime {
     this.#store = store;
     this.#clock = options.clock;
     this.#alarm = options.alarm;
-    this.#starts = new Starts({ ...options, handlerNames: handlers.names });
+    this.#starts = (options.createStarts ?? createStarts)({ ...options, handlerNames: handlers.names });
     this.#deliveries = new Deliveries(options);
     this.#deadlines = new RunDeadlines({ ...options, deliveries: this.#deliveries });
     this.#followers = new Followers(store);
@@ -271,6 +275,11 @@ export class Runtime {
       await this.#takeOver.recover(runId);
     }
     return outcome;
+  }
+
+  /** Compares one run with what runs of it, and carries out what its intents ask for. */
+  async recover(runId: string): Promise<void> {
+    await this.#takeOver.recover(runId);
   }
 
   /** One bounded page of frontier passes, driven by the caller. */

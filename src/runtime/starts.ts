@@ -26,6 +26,9 @@ export type StartsOptions = {
   readonly log: Log;
 };
 
+/** What the runtime asks of whoever starts things. */
+export type StartsPort = Pick<Starts, 'open' | 'close' | 'bar' | 'holdBack' | 'heldBack' | 'noteRun' | 'fill'>;
+
 /** One name for a workflow in all its generations: what its limit counts. */
 export function workflowKeyOf(place: { readonly packageName: string; readonly workflowId: string }): string {
   return `${place.packageName}/${place.workflowId}`;

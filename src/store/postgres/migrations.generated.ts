@@ -2,6 +2,7 @@
 import { sql as sql0 } from './migrations/pg-0044-baseline.generated.ts';
 import { sql as sql1 } from './migrations/pg-0045-plugin-package-workflow-admissions.generated.ts';
 import { sql as sql2 } from './migrations/pg-0046-workflow-task-attempt-admissions.generated.ts';
+import { sql as sql3 } from './migrations/pg-0047-runtime-leases.generated.ts';
 
 /** In the order in which they are applied; `sha256` is that of the file under schema/postgres. */
 export const migrations: readonly { readonly id: string; readonly sha256: string; readonly sql: string }[] = [
@@ -15,5 +16,10 @@ export const migrations: readonly { readonly id: string; readonly sha256: string
     id: 'pg-0046-workflow-task-attempt-admissions',
     sha256: '03ab1c51bce705f681a0a0e11e6f06a0114813d012f0819674ed2e6b59a501b2',
     sql: sql2,
+  },
+  {
+    id: 'pg-0047-runtime-leases',
+    sha256: '3bb6fe984d91ba99df4a35c8125976a84989f853f3a79af77b1e53347f984669',
+    sql: sql3,
   },
 ];

@@ -8,7 +8,7 @@ import { toEdgeError } from './failure.ts';
 import { ask, findPending, readHistory } from './migrate.ts';
 
 /** What the last migration sets. */
-export const capability = { name: 'control-core', version: 45 } as const;
+export const capability = { name: 'control-core', version: 46 } as const;
 
 const serverVersionMin = 150_000;
 

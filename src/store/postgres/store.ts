@@ -9,6 +9,7 @@ import type { OperationStore, StoreInfo, TurnHooks } from '../store.ts';
 import { bounds } from './bounds.ts';
 import { type CarrierOptions, type Committed, carryOut, look } from './carrier.ts';
 import { Lanes } from './lanes.ts';
+import { fenceStatement, type Lease } from './leases.ts';
 import { Pool } from './pool.ts';
 import { checkReadiness } from './readiness.ts';
 import { createReads } from './reads.ts';
@@ -36,6 +37,8 @@ export type PostgresHooks = Pick<TurnHooks, 'committed' | 'doubted'>;
 export type PostgresStore = OperationStore & {
   /** Sets the hooks; once, before the first submit. */
   attach(hooks: PostgresHooks): void;
+  /** As `submit`, of who holds that lease: rejects with `unavailable`, and nothing is written, where it is over. */
+  submitUnder<O>(operation: Operation<O>, lease: Lease): Promise<O>;
   /** How often something was sent and waited for: what distance costs. */
   readonly roundTrips: number;
 };
@@ -79,8 +82,8 @@ type StoreParts = {
 function createStore({ info, pool, carrying, report }: StoreParts): PostgresStore {
   const lanes = new Lanes(limits.operationsPendingMax);
   let hooks: PostgresHooks | null = null;
-  const operate = async (operation: Operation): Promise<unknown> => {
-    const committed = await carryOutOrDoubt(operation);
+  const operate = async (operation: Operation, lease: Lease | null): Promise<unknown> => {
+    const committed = await carryOutOrDoubt(operation, lease);
     if (committed.settled.length > 0) {
       hooks?.committed(committed.settled);
     }
@@ -89,16 +92,17 @@ function createStore({ info, pool, carrying, report }: StoreParts): PostgresStor
     }
     for (const rest of committed.rest) {
       lanes
-        .continue(laneOf(Object.values(rest.load())), () => operate(rest))
+        .continue(laneOf(Object.values(rest.load())), () => operate(rest, lease))
         .catch((error: unknown) => {
           report.failed(rest, error);
         });
     }
     return committed.outcome;
   };
-  const carryOutOrDoubt = async (operation: Operation): Promise<Committed> => {
+  const carryOutOrDoubt = async (operation: Operation, lease: Lease | null): Promise<Committed> => {
     try {
-      return await carryOut({ operation, freshIds: carrying.drawIds(operation) }, carrying);
+      const fence = lease === null ? null : fenceStatement(lease);
+      return await carryOut({ operation, freshIds: carrying.drawIds(operation), fence }, carrying);
     } catch (error) {
       if (error instanceof Error && 'code' in error && error.code === 'unknown-outcome') {
         hooks?.doubted?.();
@@ -116,7 +120,9 @@ function createStore({ info, pool, carrying, report }: StoreParts): PostgresStor
       hooks = attached;
     },
     submit: <O>(operation: Operation<O>) =>
-      lanes.accept(laneOf(Object.values(operation.load())), () => operate(operation)) as Promise<O>,
+      lanes.accept(laneOf(Object.values(operation.load())), () => operate(operation, null)) as Promise<O>,
+    submitUnder: <O>(operation: Operation<O>, lease: Lease) =>
+      lanes.accept(lease.runId, () => operate(operation, lease)) as Promise<O>,
     read: <N extends ReadName>(request: ReadRequest<N>): Promise<Reads[N]['rows']> =>
       lanes.accept(laneOf([request as ReadRequest]), () => look(request, carrying)),
     async close() {

@@ -18,7 +18,12 @@ import { combineReads } from './query.ts';
 import type { PartOfRequest } from './reads.ts';
 import { writeAppend, writeLedger } from './writes.ts';
 
-export type Work = { readonly operation: Operation; readonly freshIds: readonly string[] };
+export type Work = {
+  readonly operation: Operation;
+  readonly freshIds: readonly string[];
+  /** Raises where this may not be carried out any more; first in the transaction. Null: anybody may. */
+  readonly fence: Statement | null;
+};
 
 export type TransactionParts = {
   readonly partOf: PartOfRequest;
@@ -97,8 +102,8 @@ class Transaction {
   }
 
   /** Depth first, so that what follows an operation sees exactly its writes. */
-  async carryOut({ operation, freshIds }: Work): Promise<Tried> {
-    const first = await this.#decide({ operation, freshIds }, begin);
+  async carryOut({ operation, freshIds, fence }: Work): Promise<Tried> {
+    const first = await this.#decide({ operation, freshIds }, fence === null ? [begin] : [begin, fence]);
     const waiting = [...(first.follow ?? [])];
     this.#settle(operation, first);
     await this.#sendIfCareful(operation);
@@ -113,7 +118,7 @@ class Transaction {
   async #follow(operation: Operation): Promise<readonly Operation[]> {
     const settledBefore = this.#settled.length;
     try {
-      const decided = await this.#decide({ operation, freshIds: this.#options.drawIds(operation) }, savepoint);
+      const decided = await this.#decide({ operation, freshIds: this.#options.drawIds(operation) }, [savepoint]);
       this.#settle(operation, decided);
       await this.#sendIfCareful(null);
       return decided.follow ?? [];
@@ -132,14 +137,14 @@ class Transaction {
   }
 
   /** Reads, with what was not sent yet and `before` them, and decides. */
-  async #decide({ operation, freshIds }: Work, before: Statement): Promise<Decided> {
+  async #decide({ operation, freshIds }: Omit<Work, 'fence'>, before: readonly Statement[]): Promise<Decided> {
     const requests = Object.entries(operation.load());
     const parts = requests.map(([, request]) => this.#options.partOf(request as ReadRequest));
     const unsent = this.#unsent;
     this.#unsent = [];
     this.#isOpen = true;
-    const answers = await this.#connection.exchange([...unsent, before, combineReads(parts, { isLocking: true })]);
-    for (const answer of answers.slice(0, unsent.length + 1)) {
+    const answers = await this.#connection.exchange([...unsent, ...before, combineReads(parts, { isLocking: true })]);
+    for (const answer of answers.slice(0, -1)) {
       this.#goOn(answer, unsent.length > 0);
     }
     const row = this.#takeRow(answers.at(-1)!, operation);

@@ -37,7 +37,7 @@ t.test('migrating is done once, by a login that need be no superuser where the r
     profile: 'cluster',
     durability: 'on',
     engine: /^PostgreSQL \d/,
-    capability: { name: 'control-core', version: 45 },
+    capability: { name: 'control-core', version: 46 },
   });
 });
 

@@ -1,0 +1,139 @@
+// Leases: which runtime carries which run on. Owns their statements, on a session of its own so that saying in time
+// that one lives never waits behind work; decides nothing about when.
+import type { Connection, Statement } from './connection.ts';
+import { toEdgeError } from './failure.ts';
+import { Pool } from './pool.ts';
+import { statement, type Values } from './query.ts';
+
+/** What a runtime proves in each transaction by which it carries a run on. */
+export type Lease = { readonly runId: string; readonly workerId: string; readonly token: number };
+
+export type LeaseState = {
+  /** Whether a worker that lives holds the run now. */
+  readonly isHeld: boolean;
+  readonly workerId: string;
+  /** That worker has carried out the run's cancel intent. */
+  readonly hasHalted: boolean;
+};
+
+export type Leases = {
+  /** Makes a worker that lives for `leaseMs`. */
+  register(workerId: string, described: string): Promise<void>;
+  /** Lives on for another `leaseMs`; false where its time was over: then it is over for good. */
+  renew(workerId: string): Promise<boolean>;
+  /** Claims at most `limit` running runs that nobody holds, oldest first. */
+  claim(workerId: string, limit: number): Promise<readonly Lease[]>;
+  /** Of a run that has ended. */
+  drop(lease: Lease): Promise<void>;
+  /** Gives up everything: others claim it at once. */
+  resign(workerId: string): Promise<void>;
+  /** Runs of a worker with a cancel intent that it has not carried out yet. */
+  toHalt(workerId: string): Promise<readonly string[]>;
+  noteHalted(lease: Lease): Promise<void>;
+  /** Null where the run was never claimed, or has ended and was let go. */
+  find(runId: string): Promise<LeaseState | null>;
+  /** Wakes whoever listens; `what` is a run id, or `work`. */
+  notify(what: string): Promise<void>;
+  close(): Promise<void>;
+};
+
+/** Of NOTIFY. */
+export const channel = 'ql3_runtimes';
+
+const span = "(:leaseMs::integer * interval '1 millisecond')";
+const registerSql = `INSERT INTO ql3.workers (worker_id, described, expires_at)
+  VALUES (:workerId, :described, clock_timestamp() + ${span})`;
+const sweepSql = `WITH dead AS (
+    DELETE FROM ql3.workers WHERE expires_at < clock_timestamp() - interval '1 day'
+  )
+  DELETE FROM ql3.run_leases AS l
+  WHERE NOT EXISTS (SELECT FROM ql3.runs AS r WHERE r.run_id = l.run_id AND r.status = 'running')`;
+const renewSql = `UPDATE ql3.workers SET expires_at = clock_timestamp() + ${span}
+  WHERE worker_id = :workerId AND expires_at > clock_timestamp() RETURNING worker_id`;
+// One statement, READ COMMITTED. The run's row is locked first, which a transaction under an old lease holds as well; its
+// lease is looked at again as it is now.
+const claimSql = `WITH free AS MATERIALIZED (
+    SELECT r.run_id
+    FROM ql3.runs AS r
+    LEFT JOIN ql3.run_leases AS l ON l.run_id = r.run_id
+    LEFT JOIN ql3.workers AS w ON w.worker_id = l.worker_id
+    WHERE r.status = 'running'
+      AND NOT EXISTS (SELECT FROM ql3.set_aside AS s WHERE s.run_id = r.run_id)
+      AND (l.run_id IS NULL
+        OR l.held_until < clock_timestamp() AND coalesce(w.expires_at < clock_timestamp(), true))
+    ORDER BY r.created_at_ms, r.plan_digest
+    LIMIT :limit
+    FOR UPDATE OF r SKIP LOCKED
+  )
+  INSERT INTO ql3.run_leases AS held (run_id, worker_id, token, held_until)
+  SELECT run_id, :workerId, 1, clock_timestamp() + ${span} FROM free
+  ON CONFLICT (run_id) DO UPDATE
+    SET worker_id = excluded.worker_id, token = held.token + 1, held_until = excluded.held_until, has_halted = false
+    WHERE held.held_until < clock_timestamp() AND NOT EXISTS (
+      SELECT FROM ql3.workers AS w WHERE w.worker_id = held.worker_id AND w.expires_at > clock_timestamp()
+    )
+  RETURNING run_id, token`;
+const ownSql = 'run_id = :runId AND worker_id = :workerId AND token = :token';
+const dropSql = `DELETE FROM ql3.run_leases WHERE ${ownSql}`;
+const resignSql = `WITH gone AS (DELETE FROM ql3.workers WHERE worker_id = :workerId)
+  UPDATE ql3.run_leases SET held_until = '-infinity' WHERE worker_id = :workerId`;
+const toHaltSql = `SELECT l.run_id FROM ql3.run_leases AS l JOIN ql3.runs AS r ON r.run_id = l.run_id
+  WHERE l.worker_id = :workerId AND NOT l.has_halted AND r.status = 'running'
+    AND r.record ->> 'cancelRequestedAtMs' IS NOT NULL`;
+const haltedSql = `UPDATE ql3.run_leases SET has_halted = true WHERE ${ownSql}`;
+const findSql = `SELECT l.worker_id, l.has_halted,
+    l.held_until > clock_timestamp() OR coalesce(w.expires_at > clock_timestamp(), false) AS is_held
+  FROM ql3.run_leases AS l LEFT JOIN ql3.workers AS w ON w.worker_id = l.worker_id WHERE l.run_id = :runId`;
+const notifySql = `SELECT pg_notify('${channel}', :what)`;
+const fenceSql = 'SELECT ql3.fence(:runId, :workerId, :token)';
+
+/** Raises QL002 where the lease is over. */
+export function fenceStatement({ runId, workerId, token }: Lease): Statement {
+  return statement(fenceSql, { runId, workerId, token });
+}
+
+export function openLeases(options: { readonly url: string; readonly leaseMs: number }): Leases {
+  const { url, leaseMs } = options;
+  const pool = new Pool(url, 1);
+  const ask = (sql: string, values: Values) => askPool(pool, statement(sql, values));
+  return {
+    async register(workerId, described) {
+      await ask(sweepSql, {});
+      await ask(registerSql, { workerId, described, leaseMs });
+    },
+    renew: async (workerId) => (await ask(renewSql, { workerId, leaseMs })).length === 1,
+    async claim(workerId, limit) {
+      const rows = await ask(claimSql, { workerId, limit, leaseMs });
+      return rows.map((row) => ({ runId: `${row['run_id']}`, workerId, token: Number(row['token']) }));
+    },
+    drop: async (lease) => void (await ask(dropSql, lease)),
+    resign: async (workerId) => void (await ask(resignSql, { workerId })),
+    toHalt: async (workerId) => (await ask(toHaltSql, { workerId })).map((row) => `${row['run_id']}`),
+    noteHalted: async (lease) => void (await ask(haltedSql, lease)),
+    async find(runId) {
+      const [row] = await ask(findSql, { runId });
+      return row === undefined
+        ? null
+        : {
+            isHeld: row['is_held'] === 't',
+            workerId: `${row['worker_id']}`,
+            hasHalted: row['has_halted'] === 't',
+          };
+    },
+    notify: async (what) => void (await ask(notifySql, { what })),
+    close: () => pool.close(),
+  };
+}
+
+async function askPool(pool: Pool, sent: Statement): Promise<readonly Readonly<Record<string, unknown>>[]> {
+  const connection: Connection = await pool.acquire();
+  try {
+    const [answer] = await connection.exchange([sent]);
+    if (answer === undefined || 'error' in answer) {
+      throw toEdgeError(answer?.error, 'look after leases');
+    }
+    return answer.rows;
+  } finally {
+    pool.release(connection);
+  }
+}
