@@ -1,5 +1,5 @@
-// The same random script on SQLite and on PostgreSQL: every answer, and in the end everything that can be read, has to be
-// the same, digests included.
+// The same random script on SQLite and on PostgreSQL: every answer, and in the end everything that can be read, has to
+// be the same, digests included.
 //   npm run differential                         1,000 scripts
 //   npm run differential -- --scripts 50 --from 7
 import { deepStrictEqual } from 'node:assert';

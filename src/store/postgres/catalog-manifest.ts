@@ -1,5 +1,5 @@
-// Written by test/store/postgres/write-catalog.ts from schema/postgres/*.sql, of which a server alone can tell what they
-// make; a test compares the two. Change that, not this.
+// Written by test/store/postgres/write-catalog.ts from schema/postgres/*.sql: only a server
+// can tell what they make. A test compares the two. Change that, not this.
 
 /** Fingerprints of every object of the schema after the last migration: see catalog.ts. */
 export const catalogManifest: Readonly<Record<string, string>> = {
@@ -9,16 +9,18 @@ export const catalogManifest: Readonly<Record<string, string>> = {
   'domain portable_id': 'd4453260ee45a35f',
   'domain resource_id': 'ae87876f470918ad',
   'domain time_ms': '82377cd76e78e4c5',
+  'function admission_evidence': '3d9d594ef1e8bd14',
   'function admit': '3fc6f5b59d06cd73',
   'function append': 'f849f5f6136af64d',
   'function change_capability': '68380d1ded8173e2',
   'function condemnation': 'ae3a9e7cc1157d16',
-  'function condemned_runs': 'f09835a227cfaebd',
+  'function condemned_runs': '25b20c09474fa622',
   'function expect_one': 'c02bea558bd9b9fe',
   'function package_snapshot': '10988de98e1e0b57',
   'function prune': '942519491827ed26',
   'function refuse_change': '61e58e2bd0bea40b',
   'function refuse_publisher_change': 'e9cd7818e23fd5fe',
+  'function run_rows': '0d6ef3938a2d7e86',
   'index admission_keys_pkey': 'd02134d28b8f8837',
   'index automation_publication_heads_pkey': 'b66ace13c39145cd',
   'index automation_publications_pkey': '56a840759c7d5cbf',
@@ -49,19 +51,20 @@ export const catalogManifest: Readonly<Record<string, string>> = {
   'index runs_run_number_key': 'e9a99b987f45f25b',
   'index set_aside_pkey': '5462727a01524ee1',
   'index step_runs_pkey': 'cee7993690117fbb',
-  schema: '8e403dc6461d0584',
+  'schema ql3': '8e403dc6461d0584',
   'table admission_keys': '9c371e135f105e3e',
   'table automation_publication_heads': 'e5f6c621a0152422',
   'table automation_publications': 'e37f03a1e8d82d3b',
   'table capabilities': 'e6eaa569810fa8c0',
   'table materialized_revisions': '6234387f48c8f6d8',
   'table migrations': '1003408a16e96912',
+  'table open_runs': '83d68bb0e66e157f',
   'table package_files': '54170c98c5675eb0',
   'table package_installation_heads': 'a22cb3b079b44475',
   'table package_installations': '6934d6837543e4e2',
   'table package_lifecycle_events': '1372b2390e671da9',
   'table package_quarantines': 'b2648b587624995a',
-  'table package_settings': 'f980a8cecbd298a7',
+  'table package_settings': '0ab9e55e19154cdb',
   'table plugin_package_workflow_admission_steps': 'df5fdd15acc78668',
   'table plugin_package_workflow_admissions': 'b1c1c01e78f532bf',
   'table publishers': '367634a68fde3293',
