@@ -119,6 +119,13 @@ CREATE TABLE ql3.set_aside (
   run_id ql3.portable_id PRIMARY KEY GENERATED ALWAYS AS (record ->> 'runId') STORED
 );
 
+-- What looks for work sees: running runs whose evidence is believed.
+CREATE VIEW ql3.open_runs AS
+SELECT r.run_id, r.package_name, r.workflow_id, r.created_at_ms, r.plan_digest, r.cancel_requested_at_ms
+FROM ql3.runs AS r
+LEFT JOIN ql3.set_aside AS a ON a.run_id = r.run_id
+WHERE r.status = 'running' AND a.run_id IS NULL;
+
 -- Keys that may sign packages. A revocation is this one fact, and nothing takes it back.
 CREATE TABLE ql3.publishers (
   record jsonb NOT NULL CHECK (pg_column_size(record) <= 8192),
@@ -207,7 +214,7 @@ CREATE TABLE ql3.package_quarantines (
 CREATE TABLE ql3.package_settings (
   project_id ql3.identifier,
   package_name ql3.resource_id,
-  record jsonb NOT NULL CHECK (pg_column_size(record) <= 524288), -- 4 × argumentBytesMax
+  record jsonb NOT NULL CHECK (pg_column_size(record) <= 524284), -- 4 × argumentBytesMax
   name ql3.resource_id NOT NULL GENERATED ALWAYS AS (record ->> 'name') STORED, -- settingNameBytesMax
   PRIMARY KEY (project_id, package_name, name)
 );
@@ -300,7 +307,8 @@ END;
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA ql3 FROM PUBLIC;
 GRANT USAGE ON SCHEMA ql3 TO ql3_runtime, ql3_manager;
 
-GRANT SELECT ON ql3.migrations, ql3.capabilities, ql3.runs, ql3.step_runs, ql3.run_events, ql3.set_aside,
+GRANT SELECT ON ql3.migrations, ql3.capabilities, ql3.runs, ql3.open_runs, ql3.step_runs, ql3.run_events,
+  ql3.set_aside,
   ql3.package_installations, ql3.package_installation_heads, ql3.materialized_revisions, ql3.package_files,
   ql3.automation_publications, ql3.automation_publication_heads, ql3.package_lifecycle_events, ql3.package_settings
   TO ql3_runtime;

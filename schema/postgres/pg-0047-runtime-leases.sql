@@ -2,8 +2,8 @@
 -- is carried on by the one worker that its lease names. Neither is part of a run's history.
 CREATE TABLE ql3.workers (
   worker_id ql3.portable_id PRIMARY KEY,
-  -- For people: which machine and process.
-  described text NOT NULL CHECK (octet_length(described) BETWEEN 1 AND 256),
+  -- Where its commands run: boot and run directory, then its process.
+  described text NOT NULL CHECK (octet_length(described) BETWEEN 1 AND 4096),
   expires_at timestamptz NOT NULL
 );
 

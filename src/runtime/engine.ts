@@ -24,8 +24,8 @@ import { realAlarm, realClock, realIds, realSalts } from './ports.ts';
 import { distrustPublisher, trustPublisher } from './publishers.ts';
 import { makeRunDirectory, removeRunDirectory } from './run-directory.ts';
 import { Runtime } from './runtime.ts';
-import type { StartsOptions, StartsPort } from './starts.ts';
 import { type OnStop, type Profile, profileSettings, type RuntimeSettings } from './settings.ts';
+import type { StartsOptions, StartsPort } from './starts.ts';
 import type { Verbs } from './verbs.ts';
 
 export type StorePorts = {

@@ -1,5 +1,5 @@
-// The same random script on SQLite and on PostgreSQL: every answer, and in the end everything that can be read, has to be
-// the same, digests included.
+// The same random script on SQLite and on PostgreSQL: every answer, and in the end everything that can be read, has to
+// be the same, digests included.
 //   npm run differential                         1,000 scripts
 //   npm run differential -- --scripts 50 --from 7
 import { deepStrictEqual } from 'node:assert';
@@ -228,11 +228,17 @@ async function main(): Promise<void> {
   });
   const [from, scripts] = [Number(values.from), Number(values.scripts)];
   const ground = createGround();
-  let [operations, failed] = [0, 0];
+  let [operations, failed, isStopped] = [0, 0, false];
+  // Whoever stops it leaves no server behind.
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+    process.on(signal, () => {
+      isStopped = true;
+    });
+  }
   const beganMs = performance.now();
   try {
     const pair = await preparePair(ground as Ground);
-    for (let seed = from; seed < from + scripts; seed += 1) {
+    for (let seed = from; seed < from + scripts && !isStopped; seed += 1) {
       try {
         operations += await playScript(seed, pair);
       } catch (error) {

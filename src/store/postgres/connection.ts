@@ -91,6 +91,13 @@ export class Connection {
     );
   }
 
+  /** Calls back for each word that is notified on a channel that this session listens to, and once when it ends. */
+  hear(onWord: (what: string) => void, onEnd: () => void): void {
+    this.#client.on('notification', ({ payload }) => onWord(payload ?? ''));
+    this.#client.on('end', onEnd);
+    this.#client.on('error', onEnd);
+  }
+
   takeWarnings(): readonly string[] {
     const warnings = this.#warnings;
     this.#warnings = [];

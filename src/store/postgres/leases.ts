@@ -1,44 +1,15 @@
 // Leases: which runtime carries which run on. Owns their statements, on a session of its own so that saying in time
 // that one lives never waits behind work; decides nothing about when.
+import type { Alarm, Clock } from '../../core/ports.ts';
+import type { Lease, Leases } from '../leases.ts';
 import type { Connection, Statement } from './connection.ts';
 import { toEdgeError } from './failure.ts';
+import { Listener } from './listener.ts';
 import { Pool } from './pool.ts';
 import { statement, type Values } from './query.ts';
 
-/** What a runtime proves in each transaction by which it carries a run on. */
-export type Lease = { readonly runId: string; readonly workerId: string; readonly token: number };
-
-export type LeaseState = {
-  /** Whether a worker that lives holds the run now. */
-  readonly isHeld: boolean;
-  readonly workerId: string;
-  /** That worker has carried out the run's cancel intent. */
-  readonly hasHalted: boolean;
-};
-
-export type Leases = {
-  /** Makes a worker that lives for `leaseMs`. */
-  register(workerId: string, described: string): Promise<void>;
-  /** Lives on for another `leaseMs`; false where its time was over: then it is over for good. */
-  renew(workerId: string): Promise<boolean>;
-  /** Claims at most `limit` running runs that nobody holds, oldest first. */
-  claim(workerId: string, limit: number): Promise<readonly Lease[]>;
-  /** Of a run that has ended. */
-  drop(lease: Lease): Promise<void>;
-  /** Gives up everything: others claim it at once. */
-  resign(workerId: string): Promise<void>;
-  /** Runs of a worker with a cancel intent that it has not carried out yet. */
-  toHalt(workerId: string): Promise<readonly string[]>;
-  noteHalted(lease: Lease): Promise<void>;
-  /** Null where the run was never claimed, or has ended and was let go. */
-  find(runId: string): Promise<LeaseState | null>;
-  /** Wakes whoever listens; `what` is a run id, or `work`. */
-  notify(what: string): Promise<void>;
-  close(): Promise<void>;
-};
-
 /** Of NOTIFY. */
-export const channel = 'ql3_runtimes';
+const channel = 'ql3_runtimes';
 
 const span = "(:leaseMs::integer * interval '1 millisecond')";
 const registerSql = `INSERT INTO ql3.workers (worker_id, described, expires_at)
@@ -81,10 +52,14 @@ const toHaltSql = `SELECT l.run_id FROM ql3.run_leases AS l JOIN ql3.runs AS r O
   WHERE l.worker_id = :workerId AND NOT l.has_halted AND r.status = 'running'
     AND r.record ->> 'cancelRequestedAtMs' IS NOT NULL`;
 const haltedSql = `UPDATE ql3.run_leases SET has_halted = true WHERE ${ownSql}`;
-const findSql = `SELECT l.worker_id, l.has_halted,
+const findSql = `SELECT l.worker_id, l.has_halted, coalesce(w.described, '') AS described,
     l.held_until > clock_timestamp() OR coalesce(w.expires_at > clock_timestamp(), false) AS is_held
   FROM ql3.run_leases AS l LEFT JOIN ql3.workers AS w ON w.worker_id = l.worker_id WHERE l.run_id = :runId`;
 const notifySql = `SELECT pg_notify('${channel}', :what)`;
+const putSql = `INSERT INTO ql3.package_contents (lock_digest, path, bytes)
+  VALUES (decode(:lockDigest, 'hex'), :path, decode(:bytes, 'base64')) ON CONFLICT DO NOTHING`;
+const getSql = `SELECT encode(bytes, 'base64') AS bytes FROM ql3.package_contents
+  WHERE lock_digest = decode(:lockDigest, 'hex') AND path = :path`;
 const fenceSql = 'SELECT ql3.fence(:runId, :workerId, :token)';
 
 /** Raises QL002 where the lease is over. */
@@ -92,11 +67,21 @@ export function fenceStatement({ runId, workerId, token }: Lease): Statement {
   return statement(fenceSql, { runId, workerId, token });
 }
 
-export function openLeases(options: { readonly url: string; readonly leaseMs: number }): Leases {
+export type LeasesOptions = {
+  readonly url: string;
+  readonly leaseMs: number;
+  readonly clock: Clock;
+  readonly alarm: Alarm;
+};
+
+/** Opens no session before it is asked for something. */
+export function openLeases(options: LeasesOptions): Leases {
   const { url, leaseMs } = options;
   const pool = new Pool(url, 1);
+  let listener: Listener | null = null;
   const ask = (sql: string, values: Values) => askPool(pool, statement(sql, values));
   return {
+    leaseMs,
     async register(workerId, described) {
       await ask(sweepSql, {});
       await ask(registerSql, { workerId, described, leaseMs });
@@ -117,11 +102,27 @@ export function openLeases(options: { readonly url: string; readonly leaseMs: nu
         : {
             isHeld: row['is_held'] === 't',
             workerId: `${row['worker_id']}`,
+            described: `${row['described']}`,
             hasHalted: row['has_halted'] === 't',
           };
     },
     notify: async (what) => void (await ask(notifySql, { what })),
-    close: () => pool.close(),
+    listen(onWord) {
+      listener = new Listener({ ...options, channel, onWord });
+    },
+    async putContents(lockDigest, files) {
+      for (const { path, bytes } of files) {
+        await ask(putSql, { lockDigest, path, bytes: Buffer.from(bytes).toString('base64') });
+      }
+    },
+    async getContents(lockDigest, path) {
+      const [row] = await ask(getSql, { lockDigest, path });
+      return row === undefined ? null : Buffer.from(`${row['bytes']}`, 'base64');
+    },
+    async close() {
+      await listener?.close();
+      await pool.close();
+    },
   };
 }
 

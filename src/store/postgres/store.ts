@@ -5,14 +5,16 @@ import { limits } from '../../core/limits.ts';
 import type { Alarm, Clock, Ids, Now } from '../../core/ports.ts';
 import type { Operation } from '../../protocol/protocol.ts';
 import type { ReadName, ReadRequest, Reads } from '../../protocol/reads.ts';
-import type { OperationStore, StoreInfo, TurnHooks } from '../store.ts';
+import type { Lease, SharedStore } from '../leases.ts';
+import type { StoreInfo, TurnHooks } from '../store.ts';
 import { bounds } from './bounds.ts';
 import { type CarrierOptions, type Committed, carryOut, look } from './carrier.ts';
 import { Lanes } from './lanes.ts';
-import { fenceStatement, type Lease } from './leases.ts';
+import { fenceStatement } from './leases.ts';
 import { Pool } from './pool.ts';
 import { checkReadiness } from './readiness.ts';
 import { createReads } from './reads.ts';
+import { findRun } from './scope.ts';
 
 export type PostgresStoreOptions = {
   /** `postgres://user:password@host/database`, with whatever else libpq's URLs say. */
@@ -34,11 +36,9 @@ export type PostgresStoreOptions = {
 /** What may be hooked here: there is no turn whose end anything could still be added to. */
 export type PostgresHooks = Pick<TurnHooks, 'committed' | 'doubted'>;
 
-export type PostgresStore = OperationStore & {
+export type PostgresStore = SharedStore & {
   /** Sets the hooks; once, before the first submit. */
   attach(hooks: PostgresHooks): void;
-  /** As `submit`, of who holds that lease: rejects with `unavailable`, and nothing is written, where it is over. */
-  submitUnder<O>(operation: Operation<O>, lease: Lease): Promise<O>;
   /** How often something was sent and waited for: what distance costs. */
   readonly roundTrips: number;
 };
@@ -92,7 +92,7 @@ function createStore({ info, pool, carrying, report }: StoreParts): PostgresStor
     }
     for (const rest of committed.rest) {
       lanes
-        .continue(laneOf(Object.values(rest.load())), () => operate(rest, lease))
+        .continue(findRun(Object.values(rest.load())), () => operate(rest, lease))
         .catch((error: unknown) => {
           report.failed(rest, error);
         });
@@ -120,24 +120,14 @@ function createStore({ info, pool, carrying, report }: StoreParts): PostgresStor
       hooks = attached;
     },
     submit: <O>(operation: Operation<O>) =>
-      lanes.accept(laneOf(Object.values(operation.load())), () => operate(operation, null)) as Promise<O>,
+      lanes.accept(findRun(Object.values(operation.load())), () => operate(operation, null)) as Promise<O>,
     submitUnder: <O>(operation: Operation<O>, lease: Lease) =>
       lanes.accept(lease.runId, () => operate(operation, lease)) as Promise<O>,
     read: <N extends ReadName>(request: ReadRequest<N>): Promise<Reads[N]['rows']> =>
-      lanes.accept(laneOf([request as ReadRequest]), () => look(request, carrying)),
+      lanes.accept(findRun([request as ReadRequest]), () => look(request, carrying)),
     async close() {
       await lanes.close();
       await pool.close();
     },
   };
-}
-
-/** The run that an operation reads, if it names one: its order is kept. */
-function laneOf(requests: readonly ReadRequest[]): string | null {
-  for (const { args } of requests) {
-    if ('runId' in args) {
-      return args.runId;
-    }
-  }
-  return null;
 }

@@ -1,5 +1,5 @@
-// One try of one operation, with all that follows it, as one SERIALIZABLE transaction on one session. Owns what is sent
-// together, and what a failure says of the outcome; never tries anything again.
+// One try of one operation, with all that follows it, as one transaction on one session (how isolated: scope.ts). Owns
+// what is sent together, and what a failure says of the outcome; never tries anything again.
 //
 //   [BEGIN, reads] ─▶ decide ─▶ [writes, COMMIT]                                                 alone
 //   [BEGIN, reads] ─▶ decide ─▶ [writes, SAVEPOINT, reads] ─▶ decide ─▶ … ─▶ [writes, COMMIT]    with followers
@@ -16,6 +16,7 @@ import type { Answer, Connection, Statement } from './connection.ts';
 import { isAftermath, isCollision, isConflict, isServerError, isSessionLost, toEdgeError } from './failure.ts';
 import { combineReads } from './query.ts';
 import type { PartOfRequest } from './reads.ts';
+import { findOnlyRun } from './scope.ts';
 import { writeAppend, writeLedger } from './writes.ts';
 
 export type Work = {
@@ -44,6 +45,8 @@ export type Tried =
     }
   /** Others were in the way; it certainly did not happen. */
   | { readonly kind: 'conflict'; readonly error: unknown }
+  /** It certainly did not happen: an identity is taken, which the next try may find by reading. */
+  | { readonly kind: 'collided'; readonly outcome: unknown; readonly error: unknown }
   /** It certainly did not happen; a careful try will tell whose doing that was. */
   | { readonly kind: 'unclear' }
   /** It certainly did not happen, and would not the next time. */
@@ -52,6 +55,7 @@ export type Tried =
   | { readonly kind: 'unknown'; readonly error: unknown };
 
 const plain = (text: string): Statement => ({ text, values: [], name: null });
+const beginOfRun = plain('BEGIN ISOLATION LEVEL REPEATABLE READ');
 const begin = plain('BEGIN ISOLATION LEVEL SERIALIZABLE');
 const savepoint = plain('SAVEPOINT operation');
 const rollbackToSavepoint = plain('ROLLBACK TO SAVEPOINT operation');
@@ -103,16 +107,24 @@ class Transaction {
 
   /** Depth first, so that what follows an operation sees exactly its writes. */
   async carryOut({ operation, freshIds, fence }: Work): Promise<Tried> {
-    const first = await this.#decide({ operation, freshIds }, fence === null ? [begin] : [begin, fence]);
+    const runId = findOnlyRun(operation);
+    const opening = runId === null ? begin : beginOfRun;
+    const first = await this.#decide({ operation, freshIds }, fence === null ? [opening] : [opening, fence]);
     const waiting = [...(first.follow ?? [])];
     this.#settle(operation, first);
     await this.#sendIfCareful(operation);
+    // What is about more than this run needs a transaction of its own.
+    const rest: Operation[] = [];
     let count = 0;
     for (; waiting.length > 0 && count < limits.followMax; count += 1) {
-      waiting.unshift(...(await this.#follow(waiting.shift() as Operation)));
+      const next = waiting.shift() as Operation;
+      if (runId === null || findOnlyRun(next) === runId) {
+        waiting.unshift(...(await this.#follow(next)));
+      } else {
+        rest.push(next);
+      }
     }
-    const isShared = count > 0;
-    return this.#commit({ operation, outcome: first.outcome, rest: waiting, isShared });
+    return this.#commit({ operation, outcome: first.outcome, rest: [...rest, ...waiting], isShared: count > 0 });
   }
 
   async #follow(operation: Operation): Promise<readonly Operation[]> {
@@ -257,7 +269,7 @@ class Transaction {
 
 function failureOf(operation: Operation, error: unknown): Tried {
   if (isCollision(error) && operation.collided !== null) {
-    return { kind: 'committed', outcome: operation.collided(), settled: [], failures: [], rest: [] };
+    return { kind: 'collided', outcome: operation.collided(), error };
   }
   return { kind: 'failed', error: toEdgeError(error, `carry out ${operation.name}`) };
 }

@@ -2,7 +2,7 @@
 export const sql = `\
 CREATE TABLE ql3.workers (
 worker_id ql3.portable_id PRIMARY KEY,
-described text NOT NULL CHECK (octet_length(described) BETWEEN 1 AND 256),
+described text NOT NULL CHECK (octet_length(described) BETWEEN 1 AND 4096),
 expires_at timestamptz NOT NULL
 );
 CREATE TABLE ql3.run_leases (
