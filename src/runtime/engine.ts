@@ -55,6 +55,8 @@ export type EngineOptions = {
 
 export type Sharing = {
   readonly createStarts: (options: StartsOptions, work: PackageWork) => StartsPort;
+  /** All of the database, of which runs that others carry on need package files as well. */
+  readonly whole: Store;
   /** Until when, by uptime, a command may take its start. */
   readonly startByUptimeMs: () => number;
 };
@@ -111,7 +113,7 @@ function assemble(options: EngineOptions, { store, clock, alarm }: Ports) {
   const packagesDirectory = join(data, 'packages');
   const guard = createPackageGuard({ packagesDirectory, clock });
   const holders = createPackageHolders();
-  const work: PackageWork = { store, packagesDirectory, guard, holders, settings, log };
+  const work: PackageWork = { store: sharing?.whole ?? store, packagesDirectory, guard, holders, settings, log };
   const lane = createPackageLane({ holders, sweep: () => sweepUnused(work) });
   const base = machineEnvironment();
   const kept = new KeptOutput({

@@ -34,7 +34,7 @@ import { Leftovers } from './leftovers.ts';
 import { describeError, type Log } from './log.ts';
 import { RunDeadlines } from './run-deadlines.ts';
 import { localProjectId, type OnStop } from './settings.ts';
-import { Starts, type StartsOptions, type StartsPort } from './starts.ts';
+import { createStarts, type StartsOptions, type StartsPort } from './starts.ts';
 import { TakeOver } from './take-over.ts';
 import { verifyRun } from './verification.ts';
 
@@ -61,12 +61,9 @@ export type RuntimeOptions = {
   readonly tidy: () => void;
   /** Longest grace that a stop of the whole runtime leaves a command. */
   readonly stopGraceMsMax: number;
-  /** Whoever starts what is ready; one pass at the end of each turn by default. */
   readonly createStarts?: ((options: StartsOptions) => StartsPort) | undefined;
   readonly log: Log;
 };
-
-const createStarts = (options: StartsOptions): StartsPort => new Starts(options);
 
 export type StartRequest = {
   readonly packageName: string;
@@ -87,7 +84,7 @@ export class Runtime {
   readonly #deadlines: RunDeadlines;
   readonly #leftovers: Leftovers;
   readonly #followers: Followers;
-  readonly #takeOver: TakeOver;
+  readonly takeOver: TakeOver;
   readonly attempts: Attempts;
   /** Woken at every commit; null while nobody waits. */
   #committed: PromiseWithResolvers<void> | null = null;
@@ -115,7 +112,7 @@ export class Runtime {
       deadlines: this.#deadlines,
     };
     this.#leftovers = new Leftovers(parts);
-    this.#takeOver = new TakeOver({ ...parts, report: (attemptId, end) => this.report(attemptId, end) });
+    this.takeOver = new TakeOver({ ...parts, report: (attemptId, end) => this.report(attemptId, end) });
     store.attach({
       closing: (turn) => this.attempts.closing(turn),
       committed: (settled) => this.#carryOut(settled),
@@ -123,7 +120,7 @@ export class Runtime {
       undone: (error) => this.#starts.holdBack(describeError(error)),
       doubted: () => {
         this.#followers.wakeAll();
-        this.#takeOver.doubt();
+        this.takeOver.doubt();
       },
     });
   }
@@ -135,9 +132,9 @@ export class Runtime {
       return;
     }
     try {
-      await this.#takeOver.run();
+      await this.takeOver.run();
       await this.#leftovers.sweep();
-      this.#takeOver.finish();
+      this.takeOver.finish();
     } catch (error) {
       await this.close('detach').catch(() => {});
       throw error;
@@ -255,7 +252,7 @@ export class Runtime {
     const { runId, requestedBy } = input;
     checkArguments({ runId, requestedBy });
     if (!this.#options.drives || this.attempts.undecidedRuns().has(runId)) {
-      await this.#takeOver.recover(runId);
+      await this.takeOver.recover(runId);
     }
     this.attempts.noteCancel(runId);
     return this.#store.submit(operation(cancel, { runId, reason: 'user', requestedBy }));
@@ -272,14 +269,9 @@ export class Runtime {
     }
     const outcome = await this.#store.submit(operation(clearSetAside, { runId }));
     if (this.#options.drives && outcome.kind === 'cleared') {
-      await this.#takeOver.recover(runId);
+      await this.takeOver.recover(runId);
     }
     return outcome;
-  }
-
-  /** Compares one run with what runs of it, and carries out what its intents ask for. */
-  async recover(runId: string): Promise<void> {
-    await this.#takeOver.recover(runId);
   }
 
   /** One bounded page of frontier passes, driven by the caller. */
@@ -357,7 +349,7 @@ export class Runtime {
   async #close(onStop: OnStop): Promise<void> {
     this.#state = 'closing';
     this.#cancelQuiet?.();
-    this.#takeOver.close();
+    this.takeOver.close();
     this.#starts.close();
     this.#deadlines.close();
     if (onStop === 'stop') {

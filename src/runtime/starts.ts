@@ -29,6 +29,11 @@ export type StartsOptions = {
 /** What the runtime asks of whoever starts things. */
 export type StartsPort = Pick<Starts, 'open' | 'close' | 'bar' | 'holdBack' | 'heldBack' | 'noteRun' | 'fill'>;
 
+/** Starts what is ready in one pass at the end of each turn. */
+export function createStarts(options: StartsOptions): StartsPort {
+  return new Starts(options);
+}
+
 /** One name for a workflow in all its generations: what its limit counts. */
 export function workflowKeyOf(place: { readonly packageName: string; readonly workflowId: string }): string {
   return `${place.packageName}/${place.workflowId}`;

@@ -1,0 +1,308 @@
+// One worker: a runtime of its own under leases, from its registration until its lease is over or it is ended. Owns the
+// order of these two; a process has one worker after the other.
+//
+//   register ─▶ claim ─▶ take over ─▶ carry on … ─▶ over: what it runs is left to who took it on, or ended ─▶ detached
+//                 ▲                       │
+//                 └── word or heartbeat ──┘
+import { isEdgeError, stopOnDefect } from '../core/errors.ts';
+import type { Alarm, CancelAlarm, Clock } from '../core/ports.ts';
+import type { Lease, Leases, SharedStore } from '../store/leases.ts';
+import type { TurnHooks } from '../store/store.ts';
+import { bringPackage } from './cluster-packages.ts';
+import { ClusterStarts } from './cluster-starts.ts';
+import { type Engine, type EngineOptions, openEngine } from './engine.ts';
+import { LeasedStore } from './leased-store.ts';
+import { describeError, type Log } from './log.ts';
+import type { PackageWork } from './packages.ts';
+import { setAsideDamaged } from './recovery.ts';
+import type { OnStop } from './settings.ts';
+import type { StartsOptions } from './starts.ts';
+
+export type WorkerOptions = {
+  readonly workerId: string;
+  /** Where its commands run: equal for processes that can look after each other's. */
+  readonly place: string;
+  readonly engine: Omit<EngineOptions, 'openStore' | 'drives' | 'sharing'>;
+  readonly shared: SharedStore;
+  readonly leases: Leases;
+  readonly clock: Clock;
+  readonly alarm: Alarm;
+  readonly hook: (hooks: Pick<TurnHooks, 'committed' | 'doubted'> | null) => void;
+  /** Its lease is over, and nothing of it is left. */
+  readonly onOver: () => void;
+  readonly log: Log;
+};
+
+/** Words a lease: a heartbeat may be missed three times. */
+const beatsPerLease = 4;
+/** Grace of commands whose runtime lost its lease. */
+const overGraceMs = 1_000;
+
+export class Worker {
+  readonly #options: WorkerOptions;
+  readonly #store: LeasedStore;
+  #starts: ClusterStarts | null = null;
+  #engine: Engine | null = null;
+  #cancelBeat: CancelAlarm | null = null;
+  #cancelExpiry: CancelAlarm | null = null;
+  #state: 'opening' | 'open' | 'over' | 'closed' = 'opening';
+  #isClaiming = false;
+  #isClaimingAgain = false;
+  readonly #brought = new Set<string>();
+
+  constructor(options: WorkerOptions) {
+    this.#options = options;
+    const { shared, clock, hook, leases } = options;
+    const quietly = (work: Promise<unknown>) => void work.catch(stopOnDefect);
+    this.#store = new LeasedStore({
+      ...{ shared, clock, hook },
+      onTouched: (runId) => this.#starts?.touch(runId),
+      onEnded: (lease) => {
+        this.#brought.delete(lease.runId);
+        quietly(leases.drop(lease));
+        this.#claimSoon();
+      },
+      onNews: (what) => quietly(leases.notify(what)),
+      onLost: () => this.#over('the database says so'),
+    });
+  }
+
+  get engine(): Engine | null {
+    return this.#engine;
+  }
+
+  get store(): LeasedStore {
+    return this.#store;
+  }
+
+  /** Throws what registering or opening the engine throws. */
+  async open(): Promise<void> {
+    const { workerId, place, leases, clock, engine } = this.#options;
+    const sentMs = clock.observe().uptimeMs;
+    await leases.register(workerId, `${place} process ${process.pid}`);
+    this.#believe(sentMs);
+    this.#beatLater();
+    this.#engine = await openEngine({
+      ...engine,
+      drives: true,
+      openStore: async () => this.#store,
+      sharing: {
+        createStarts: (options, work) => this.#createStarts(options, work),
+        whole: { ...this.#options.shared, attach: () => {}, wake: () => {} },
+        startByUptimeMs: () => this.#store.believedUntilMs,
+      },
+    });
+    if (this.#state === 'opening') {
+      this.#state = 'open';
+      this.#claimSoon();
+    }
+  }
+
+  #createStarts(options: StartsOptions, work: PackageWork): ClusterStarts {
+    const { shared, leases } = this.#options;
+    const { packagesDirectory, guard } = work;
+    this.#starts = new ClusterStarts({
+      ...options,
+      shared: this.#store,
+      bringPackage: async (runId) => {
+        if (!this.#brought.has(runId)) {
+          await bringPackage({ store: shared, leases, packagesDirectory, guard }, runId);
+          this.#brought.add(runId);
+        }
+      },
+    });
+    return this.#starts;
+  }
+
+  /** A margin for clocks that do not go alike, and for a launcher between its look and its start. */
+  #believe(sentMs: number): void {
+    const { leases, clock, alarm } = this.#options;
+    const untilMs = sentMs + leases.leaseMs - Math.min(2_000, leases.leaseMs / beatsPerLease);
+    this.#store.believe(untilMs);
+    this.#cancelExpiry?.();
+    this.#cancelExpiry = alarm.set(untilMs, () => {
+      if (clock.observe().uptimeMs >= this.#store.believedUntilMs) {
+        this.#over('it could not be renewed in time');
+      }
+    });
+  }
+
+  #beatLater(): void {
+    const { leases, clock, alarm } = this.#options;
+    this.#cancelBeat = alarm.set(clock.observe().uptimeMs + leases.leaseMs / beatsPerLease, () => {
+      this.#beat().catch(stopOnDefect);
+    });
+  }
+
+  async #beat(): Promise<void> {
+    const { workerId, leases, clock, log } = this.#options;
+    const sentMs = clock.observe().uptimeMs;
+    try {
+      const isAlive = await leases.renew(workerId);
+      if (!isAlive || clock.observe().uptimeMs >= this.#store.believedUntilMs) {
+        this.#over(isAlive ? 'it was renewed too late' : 'others may have claimed its runs');
+        return;
+      }
+      this.#believe(sentMs);
+      this.#claimSoon();
+      await this.#haltAsked();
+    } catch (error) {
+      stopOnDefect(error);
+      log(`a heartbeat failed: ${describeError(error)}`);
+    } finally {
+      if (this.#state === 'opening' || this.#state === 'open') {
+        this.#beatLater();
+      }
+    }
+  }
+
+  /** What another process notified. */
+  heard(what: string): void {
+    if (what === 'work') {
+      this.#claimSoon();
+    } else if (this.#store.held.has(what)) {
+      this.#haltAsked().catch((error: unknown) => {
+        stopOnDefect(error);
+      });
+    }
+  }
+
+  /** Carries out intents that others recorded; when that is told, no command of such a run starts any more. */
+  async #haltAsked(): Promise<void> {
+    const { workerId, leases } = this.#options;
+    for (const runId of await leases.toHalt(workerId)) {
+      const lease = this.#store.held.get(runId);
+      if (lease !== undefined && this.#state === 'open') {
+        await this.#engine?.runtime.takeOver.recover(runId);
+        await leases.noteHalted(lease);
+      }
+    }
+  }
+
+  #claimSoon(): void {
+    if (this.#state !== 'open') {
+      return;
+    }
+    if (this.#isClaiming) {
+      this.#isClaimingAgain = true;
+      return;
+    }
+    this.#isClaiming = true;
+    this.#claim()
+      .catch((error: unknown) => {
+        stopOnDefect(error);
+        this.#options.log(`no run was claimed: ${describeError(error)}`);
+      })
+      .finally(() => {
+        this.#isClaiming = false;
+        if (this.#isClaimingAgain) {
+          this.#isClaimingAgain = false;
+          this.#claimSoon();
+        }
+      });
+  }
+
+  /** Twice as many as it has slots, beside those that only wait: enough not to stand still, and the rest for others. */
+  async #claim(): Promise<void> {
+    const { workerId, leases, engine } = this.#options;
+    const active = this.#store.held.size - (this.#starts?.dormant ?? 0);
+    const wanted = 2 * engine.settings.concurrency - active;
+    if (wanted <= 0 || this.#options.clock.observe().uptimeMs >= this.#store.believedUntilMs) {
+      return;
+    }
+    for (const lease of await leases.claim(workerId, wanted)) {
+      if (this.#state === 'open') {
+        this.#store.take(lease);
+        await this.#takeOver(lease);
+      }
+    }
+  }
+
+  async #takeOver({ runId }: Lease): Promise<void> {
+    try {
+      await this.#engine?.runtime.takeOver.recover(runId);
+    } catch (error) {
+      stopOnDefect(error);
+      if (isEdgeError(error) && error.code === 'damaged') {
+        await setAsideDamaged({ store: this.#store, log: this.#options.log }, runId, error);
+        this.#store.letGo(runId);
+      } else {
+        this.#options.log(`run ${runId}: not taken over yet: ${describeError(error)}`);
+        this.#engine?.runtime.takeOver.doubt();
+      }
+    }
+    this.#starts?.touch(runId);
+  }
+
+  /** From here on nothing is written under its leases, and soon none of its commands runs that nobody else looks after. */
+  #over(why: string): void {
+    if (this.#state === 'over' || this.#state === 'closed') {
+      return;
+    }
+    this.#state = 'over';
+    this.#options.log(`the lease of this worker is over: ${why}`);
+    this.#stopAlarms();
+    this.#store.revoke();
+    this.#starts?.close();
+    this.#leave()
+      .catch((error: unknown) => {
+        stopOnDefect(error);
+        this.#options.log(`a worker did not end well: ${describeError(error)}`);
+      })
+      .finally(this.#options.onOver);
+  }
+
+  async #leave(): Promise<void> {
+    const attempts = this.#engine?.runtime.attempts;
+    let isEnding = false;
+    for (const attemptId of attempts?.ids() ?? []) {
+      const runId = attempts?.find(attemptId)?.runId;
+      if (runId !== undefined && !(await this.#isLookedAfter(runId))) {
+        attempts?.halt(attemptId, overGraceMs);
+        isEnding = true;
+      }
+    }
+    if (isEnding) {
+      await this.#pause(2 * overGraceMs);
+    }
+    await this.#engine?.close('detach');
+  }
+
+  /** Whether a process that shares this one's run directory has, or may have, taken the run on with its commands. */
+  async #isLookedAfter(runId: string): Promise<boolean> {
+    const { leases, place, workerId } = this.#options;
+    try {
+      const state = await leases.find(runId);
+      return state !== null && state.workerId !== workerId && state.described.startsWith(`${place} `);
+    } catch {
+      return false;
+    }
+  }
+
+  #pause(delayMs: number): Promise<void> {
+    const { clock, alarm } = this.#options;
+    return new Promise((resolve) => {
+      alarm.set(clock.observe().uptimeMs + delayMs, resolve);
+    });
+  }
+
+  #stopAlarms(): void {
+    this.#cancelBeat?.();
+    this.#cancelExpiry?.();
+  }
+
+  /** As a runtime is closed; others claim what it held at once. */
+  async close(onStop: OnStop): Promise<void> {
+    const { workerId, leases } = this.#options;
+    if (this.#state === 'over' || this.#state === 'closed') {
+      return;
+    }
+    try {
+      await this.#engine?.close(onStop);
+    } finally {
+      this.#state = 'closed';
+      this.#stopAlarms();
+      await leases.resign(workerId).catch(stopOnDefect);
+    }
+  }
+}
