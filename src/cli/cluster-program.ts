@@ -8,6 +8,7 @@ import { openCluster } from '../runtime/cluster.ts';
 import { realAlarm, realClock, realIds } from '../runtime/ports.ts';
 import { type OnStop, type RuntimeSettings, readRuntimeSettings } from '../runtime/settings.ts';
 import type { Leases, SharedStore } from '../store/leases.ts';
+import { makeDirectories } from '../store/make-directories.ts';
 import { askCluster } from './cluster-verbs.ts';
 import { exitCodes, failureLines, failureOf } from './failure.ts';
 
@@ -73,6 +74,7 @@ export async function runClusterProgram(options: ClusterProgramOptions): Promise
       stdout(usage);
       return exitCodes.done;
     }
+    makeDirectories(call.data);
     switch (call.words[0]) {
       case 'serve':
         return await serve(call, options);

@@ -46,22 +46,23 @@ export async function openCluster(options: ClusterOptions): Promise<Cluster> {
   });
   let worker: Worker | null = null;
   let isClosing = false;
-  const create = () =>
+  const create = (left: readonly string[]) =>
     new Worker({
+      left,
       ...{ workerId: ids.fresh(), place, engine, shared, leases, clock, alarm, log: engine.log },
       hook: (next) => {
         hooks = next;
       },
-      onOver: () => {
+      onOver: (running) => {
         worker = null;
-        void next();
+        void next(running);
       },
     });
-  const next = async (): Promise<void> => {
+  const next = async (left: readonly string[]): Promise<void> => {
     if (isClosing) {
       return;
     }
-    const fresh = create();
+    const fresh = create(left);
     try {
       await fresh.open();
       worker = fresh;
@@ -69,10 +70,10 @@ export async function openCluster(options: ClusterOptions): Promise<Cluster> {
       stopOnDefect(error);
       engine.log(`no worker could be opened yet: ${describeError(error)}`);
       await fresh.close('detach').catch(() => {});
-      alarm.set(clock.observe().uptimeMs + limits.redeliveryMs, () => void next());
+      alarm.set(clock.observe().uptimeMs + limits.redeliveryMs, () => void next(left));
     }
   };
-  worker = create();
+  worker = create([]);
   await worker.open();
   leases.listen((what) => worker?.heard(what));
   return {

@@ -161,6 +161,7 @@ function assemble(options: EngineOptions, { store, clock, alarm }: Ports) {
     onRunEnd: options.drives ? lane.runEnded : null,
     // Others may have their attempts in it.
     tidy: () => (sharing === undefined ? removeRunDirectory(runDirectory, data) : undefined),
+    isShared: sharing !== undefined,
     createStarts: sharing === undefined ? undefined : (starts) => sharing.createStarts(starts, work),
     begin: (launch) => beginAttempt(launch, { executor, handlers, packagesDirectory, guard, base, onEnd }),
     log,

@@ -25,10 +25,10 @@ export type LeasedStoreOptions = {
 };
 
 // What an operator asks for needs no lease: whoever holds the run sees it.
-const freeNames: ReadonlySet<string> = new Set(['retry', 'cancel', 'clear-set-aside']);
+const freeNames: ReadonlySet<string> = new Set(['retry', 'cancel', 'clear-set-aside', 'record-news']);
 const creatingNames: ReadonlySet<string> = new Set(['start', 'retry', 'admit']);
 
-export class LeasedStore implements Store {
+export class LeasedStore {
   readonly #options: LeasedStoreOptions;
   readonly #held = new Map<string, Lease>();
   readonly #pending = new Set<Promise<unknown>>();
@@ -41,8 +41,16 @@ export class LeasedStore implements Store {
     this.#options = options;
   }
 
-  get info() {
-    return this.#options.shared.info;
+  /** As a store like any other. */
+  asStore(): Store {
+    return {
+      info: this.#options.shared.info,
+      attach: (hooks) => this.attach(hooks),
+      wake: () => this.wake(),
+      submit: (operation) => this.submit(operation),
+      read: (request) => this.read(request),
+      close: () => this.close(),
+    };
   }
 
   get held(): ReadonlyMap<string, Lease> {

@@ -30,6 +30,8 @@ export type LeftoversOptions = {
   readonly deliveries: Deliveries;
   readonly clock: Clock;
   readonly runDirectory: string;
+  /** Others have attempts in the same run directory: only what was given up as lost is looked at. */
+  readonly isShared?: boolean;
   readonly log: Log;
 };
 
@@ -84,6 +86,9 @@ export class Leftovers {
       return;
     }
     const attempt = rows?.attempts.get(attemptId) ?? null;
+    if (this.#options.isShared === true && attempt?.status !== 'lost') {
+      return;
+    }
     if (rows === null || attempt === null) {
       const evidence = executor.inspect(attemptId, clock.observe().bootId);
       if (evidence.kind === 'running' || evidence.kind === 'undecidable') {

@@ -61,6 +61,8 @@ export type RuntimeOptions = {
   readonly tidy: () => void;
   /** Longest grace that a stop of the whole runtime leaves a command. */
   readonly stopGraceMsMax: number;
+  /** Whether others may carry runs on, and have attempts in the same run directory. */
+  readonly isShared?: boolean;
   readonly createStarts?: ((options: StartsOptions) => StartsPort) | undefined;
   readonly log: Log;
 };
@@ -82,7 +84,7 @@ export class Runtime {
   readonly #starts: StartsPort;
   readonly #deliveries: Deliveries;
   readonly #deadlines: RunDeadlines;
-  readonly #leftovers: Leftovers;
+  readonly leftovers: Leftovers;
   readonly #followers: Followers;
   readonly takeOver: TakeOver;
   readonly attempts: Attempts;
@@ -104,14 +106,10 @@ export class Runtime {
     this.#deadlines = new RunDeadlines({ ...options, deliveries: this.#deliveries });
     this.#followers = new Followers(store);
     this.attempts = new Attempts({ ...options, starts: this.#starts, deliveries: this.#deliveries });
-    const parts = {
-      ...options,
-      attempts: this.attempts,
-      starts: this.#starts,
-      deliveries: this.#deliveries,
-      deadlines: this.#deadlines,
-    };
-    this.#leftovers = new Leftovers(parts);
+    const { attempts } = this;
+    const made = { attempts, starts: this.#starts, deliveries: this.#deliveries, deadlines: this.#deadlines };
+    const parts = { ...options, ...made };
+    this.leftovers = new Leftovers(parts);
     this.takeOver = new TakeOver({ ...parts, report: (attemptId, end) => this.report(attemptId, end) });
     store.attach({
       closing: (turn) => this.attempts.closing(turn),
@@ -133,7 +131,7 @@ export class Runtime {
     }
     try {
       await this.takeOver.run();
-      await this.#leftovers.sweep();
+      await this.leftovers.sweep();
       this.takeOver.finish();
     } catch (error) {
       await this.close('detach').catch(() => {});
@@ -149,7 +147,7 @@ export class Runtime {
   /** Takes the executor's word on the end of an attempt. */
   report(attemptId: string, end: AttemptEnd): void {
     // Once closed, it is left to whoever opens this next.
-    if (this.attempts.isClosed || this.#leftovers.take(attemptId, end)) {
+    if (this.attempts.isClosed || this.leftovers.take(attemptId, end)) {
       return;
     }
     if (isShortage(end)) {
@@ -173,7 +171,7 @@ export class Runtime {
       runCreated: (runId) => (drives ? this.#deadlines.find(runId) : undefined),
       runEnded: (runId) => {
         this.#deadlines.forget(runId);
-        this.#leftovers.runEnded(runId);
+        this.leftovers.runEnded(runId);
         this.#options.onRunEnd?.(runId);
       },
     });

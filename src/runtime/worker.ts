@@ -28,15 +28,15 @@ export type WorkerOptions = {
   readonly clock: Clock;
   readonly alarm: Alarm;
   readonly hook: (hooks: Pick<TurnHooks, 'committed' | 'doubted'> | null) => void;
-  /** Its lease is over, and nothing of it is left. */
-  readonly onOver: () => void;
+  /** Runs whose commands an earlier worker of this process left running. */
+  readonly left: readonly string[];
+  /** Its lease is over. `left` are the runs that it has commands of, which run on. */
+  readonly onOver: (left: readonly string[]) => void;
   readonly log: Log;
 };
 
 /** Words a lease: a heartbeat may be missed three times. */
 const beatsPerLease = 4;
-/** Grace of commands whose runtime lost its lease. */
-const overGraceMs = 1_000;
 
 export class Worker {
   readonly #options: WorkerOptions;
@@ -49,9 +49,11 @@ export class Worker {
   #isClaiming = false;
   #isClaimingAgain = false;
   readonly #brought = new Set<string>();
+  readonly #left: Set<string>;
 
   constructor(options: WorkerOptions) {
     this.#options = options;
+    this.#left = new Set(options.left);
     const { shared, clock, hook, leases } = options;
     const quietly = (work: Promise<unknown>) => void work.catch(stopOnDefect);
     this.#store = new LeasedStore({
@@ -85,7 +87,7 @@ export class Worker {
     this.#engine = await openEngine({
       ...engine,
       drives: true,
-      openStore: async () => this.#store,
+      openStore: async () => this.#store.asStore(),
       sharing: {
         createStarts: (options, work) => this.#createStarts(options, work),
         whole: { ...this.#options.shared, attach: () => {}, wake: () => {} },
@@ -146,6 +148,7 @@ export class Worker {
       this.#believe(sentMs);
       this.#claimSoon();
       await this.#haltAsked();
+      await this.#settleLeft();
     } catch (error) {
       stopOnDefect(error);
       log(`a heartbeat failed: ${describeError(error)}`);
@@ -224,7 +227,7 @@ export class Worker {
     } catch (error) {
       stopOnDefect(error);
       if (isEdgeError(error) && error.code === 'damaged') {
-        await setAsideDamaged({ store: this.#store, log: this.#options.log }, runId, error);
+        await setAsideDamaged({ store: this.#store.asStore(), log: this.#options.log }, runId, error);
         this.#store.letGo(runId);
       } else {
         this.#options.log(`run ${runId}: not taken over yet: ${describeError(error)}`);
@@ -234,7 +237,10 @@ export class Worker {
     this.#starts?.touch(runId);
   }
 
-  /** From here on nothing is written under its leases, and soon none of its commands runs that nobody else looks after. */
+  /**
+   * From here on nothing is written under its leases. Its commands run on: whoever claims the run next from the same
+   * run directory adopts them, this process included; where somebody else has given them up, they are ended.
+   */
   #over(why: string): void {
     if (this.#state === 'over' || this.#state === 'closed') {
       return;
@@ -243,47 +249,31 @@ export class Worker {
     this.#options.log(`the lease of this worker is over: ${why}`);
     this.#stopAlarms();
     this.#store.revoke();
-    this.#starts?.close();
-    this.#leave()
+    const attempts = this.#engine?.runtime.attempts;
+    const runIds = (attempts?.ids() ?? []).flatMap((attemptId) => attempts?.find(attemptId)?.runId ?? []);
+    const left = [...new Set([...this.#left, ...runIds])];
+    const closed = this.#engine?.close('detach') ?? this.#store.close();
+    closed
       .catch((error: unknown) => {
         stopOnDefect(error);
         this.#options.log(`a worker did not end well: ${describeError(error)}`);
       })
-      .finally(this.#options.onOver);
+      .finally(() => this.#options.onOver(left));
   }
 
-  async #leave(): Promise<void> {
-    const attempts = this.#engine?.runtime.attempts;
-    let isEnding = false;
-    for (const attemptId of attempts?.ids() ?? []) {
-      const runId = attempts?.find(attemptId)?.runId;
-      if (runId !== undefined && !(await this.#isLookedAfter(runId))) {
-        attempts?.halt(attemptId, overGraceMs);
-        isEnding = true;
+  /** Commands that were left running and given up elsewhere are ended as leftovers, until nobody holds their run. */
+  async #settleLeft(): Promise<void> {
+    const { leases, place } = this.#options;
+    for (const runId of this.#left) {
+      const state = this.#store.held.has(runId) ? null : await leases.find(runId);
+      const isOurs = this.#store.held.has(runId) || (state?.described.startsWith(`${place} `) ?? false);
+      if (isOurs || state === null) {
+        this.#left.delete(runId);
+      }
+      if (!isOurs) {
+        await this.#engine?.runtime.leftovers.sweep();
       }
     }
-    if (isEnding) {
-      await this.#pause(2 * overGraceMs);
-    }
-    await this.#engine?.close('detach');
-  }
-
-  /** Whether a process that shares this one's run directory has, or may have, taken the run on with its commands. */
-  async #isLookedAfter(runId: string): Promise<boolean> {
-    const { leases, place, workerId } = this.#options;
-    try {
-      const state = await leases.find(runId);
-      return state !== null && state.workerId !== workerId && state.described.startsWith(`${place} `);
-    } catch {
-      return false;
-    }
-  }
-
-  #pause(delayMs: number): Promise<void> {
-    const { clock, alarm } = this.#options;
-    return new Promise((resolve) => {
-      alarm.set(clock.observe().uptimeMs + delayMs, resolve);
-    });
   }
 
   #stopAlarms(): void {
