@@ -1,7 +1,7 @@
 // A runtime among several on one database: one worker after the other, and the verbs, which need no lease. Owns what
 // outlives a worker: the shared store, the session that listens, and trying again.
 import { resolve } from 'node:path';
-import { EdgeError, stopOnDefect } from '../core/errors.ts';
+import { EdgeError, errorTable, isEdgeError, stopOnDefect } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
 import type { Alarm, Clock, Ids } from '../core/ports.ts';
 import { isTerminalAttempt } from '../core/states.ts';
@@ -73,8 +73,18 @@ export async function openCluster(options: ClusterOptions): Promise<Cluster> {
       alarm.set(clock.observe().uptimeMs + limits.redeliveryMs, () => void next(left));
     }
   };
-  worker = create([]);
-  await worker.open();
+  const first = create([]);
+  try {
+    await first.open();
+    worker = first;
+  } catch (error) {
+    await first.close('detach').catch(() => {});
+    if (!isEdgeError(error) || !errorTable[error.code].isRetryable) {
+      throw error;
+    }
+    engine.log(`no worker could be opened yet: ${describeError(error)}`);
+    alarm.set(clock.observe().uptimeMs + limits.redeliveryMs, () => void next([]));
+  }
   leases.listen((what) => worker?.heard(what));
   return {
     async idle() {

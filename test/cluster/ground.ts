@@ -18,7 +18,8 @@ import { verifyRun } from '../../src/runtime/verification.ts';
 import { openDatabases, type TestDatabases } from '../store/postgres/databases.ts';
 
 export const leaseMs = 2_000;
-const program = path.join(projectRoot, 'src/postgres.ts');
+const sourceProgram = path.join(projectRoot, 'src/postgres.ts');
+export const bundledProgram = path.join(projectRoot, 'dist/qinglong-edge-postgres.cjs');
 
 export type Runtime = {
   readonly process: ChildProcess;
@@ -40,15 +41,15 @@ export type Ground = {
   call(...words: readonly string[]): Promise<{ readonly code: number; readonly document: unknown }>;
   start(packageName: string, workflowId: string): Promise<string>;
   cancel(runId: string): Promise<unknown>;
-  /** Resolves when none of all runs is running. */
-  idle(): Promise<void>;
+  /** Resolves when none of all runs is running, or after `secondsMax`, with the runs that are. */
+  idle(secondsMax: number): Promise<readonly string[]>;
   records(): Promise<readonly RunRecord[]>;
   /** What does not fold, in words. */
   verify(): Promise<readonly string[]>;
   close(): Promise<void>;
 };
 
-export async function openGround(): Promise<Ground> {
+export async function openGround(program = sourceProgram): Promise<Ground> {
   const databases = await openDatabases();
   const database = await databases.create();
   const root = mkdtempSync(path.join(tmpdir(), 'runtimes-'));
@@ -110,8 +111,13 @@ export async function openGround(): Promise<Ground> {
       return outcome.receipt.runId;
     },
     cancel: (runId) => cancelShared({ ...ports, shared: store, leases }, { runId, requestedBy: 'test' }),
-    async idle() {
-      while ((await store.read(read('runCounts', {}))).runningCount > 0) {
+    async idle(secondsMax) {
+      const untilMs = clock.observe().uptimeMs + 1_000 * secondsMax;
+      for (;;) {
+        const { runIds } = await store.read(read('runningRuns', { limit: 64, after: null }));
+        if (runIds.length === 0 || clock.observe().uptimeMs > untilMs) {
+          return runIds;
+        }
         await new Promise<void>((wake) => ports.alarm.set(clock.observe().uptimeMs + 100, wake));
       }
     },

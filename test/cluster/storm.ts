@@ -5,8 +5,8 @@ import { parseArgs } from 'node:util';
 import { type Claim, compareMixedRuns } from '../../edge-evidence/stress/compare.ts';
 import { mixedWorkflows, packageName, writeMixedPackage } from '../../edge-evidence/stress/mixed-package.ts';
 import { measureTrace, readTrace } from '../../edge-evidence/stress/trace.ts';
-import { openProxy, type Proxy } from '../store/postgres/proxy.ts';
-import { type Ground, openGround, type Runtime } from './ground.ts';
+import { openProxy, type Proxy as Way } from '../store/postgres/proxy.ts';
+import { bundledProgram, type Ground, openGround, type Runtime } from './ground.ts';
 
 export type Storm = {
   readonly count: number;
@@ -14,6 +14,10 @@ export type Storm = {
   readonly runtimes: number;
   readonly killEveryMs: number;
   readonly concurrency: number;
+  /** The shipped file instead of the sources, which take a second longer to start. */
+  readonly isBundled: boolean;
+  /** What runs after that is told as a difference. */
+  readonly secondsMax: number;
   readonly log: (line: string) => void;
 };
 
@@ -28,7 +32,7 @@ export type StormResult = {
 };
 
 export async function runStorm(storm: Storm): Promise<StormResult> {
-  const ground = await openGround();
+  const ground = await openGround(...(storm.isBundled ? [bundledProgram] : []));
   const beganMs = performance.now();
   try {
     const site = { root: ground.root, data: '', run: '', profile: 'standalone' as const };
@@ -51,12 +55,16 @@ export async function runStorm(storm: Storm): Promise<StormResult> {
       }
     }
     storm.log(`${storm.count} runs are started`);
+    const stuck = await ground.idle(storm.secondsMax);
     await Promise.all(cancels);
-    await ground.idle();
     const counts = await trouble.end();
     const trace = readTrace(site);
     const records = await ground.records();
-    const differences = [...compareMixedRuns(records, trace, claims), ...(await ground.verify())];
+    const differences = [
+      ...stuck.map((runId) => `run ${runId} is still running`),
+      ...compareMixedRuns(records, trace, claims),
+      ...(await ground.verify()),
+    ];
     const commands = trace.filter(({ kind }) => kind === 'begin').length;
     const seconds = Math.round((performance.now() - beganMs) / 100) / 10;
     return { runs: records.length, commands, ...counts, seconds, differences };
@@ -76,12 +84,22 @@ function createRandom(seed: number): () => number {
 
 async function beginTrouble(ground: Ground, storm: Storm) {
   const random = createRandom(storm.seed);
-  const proxies: Proxy[] = [];
+  const proxies: Way[] = [];
   const runtimes: Runtime[] = [];
+  const said: string[] = [];
+  let isEnding = false;
   const counts = { kills: 0, cuts: 0, dropped: 0 };
   const serve = (index: number) => {
     const url = proxies[index]!.urlOf(ground.database, ground.databases.server.superuser);
-    runtimes[index] = ground.serve('machine', { url, concurrency: storm.concurrency });
+    const runtime = ground.serve('machine', { url, concurrency: storm.concurrency });
+    runtimes[index] = runtime;
+    // As a service manager does.
+    void runtime.closed.then(() => {
+      said.push(...runtime.said().split('\n'));
+      if (!isEnding) {
+        serve(index);
+      }
+    });
   };
   for (let index = 0; index < storm.runtimes; index += 1) {
     proxies.push(await openProxy(ground.databases.server));
@@ -89,19 +107,8 @@ async function beginTrouble(ground: Ground, storm: Storm) {
   }
   await Promise.all(runtimes.map(({ ready }) => ready));
   const pick = () => Math.floor(random() * storm.runtimes);
-  let isKilling = false;
   const killer = setInterval(() => {
-    const index = pick();
-    const runtime = runtimes[index]!;
-    if (!isKilling) {
-      isKilling = true;
-      counts.kills += 1;
-      runtime.process.kill('SIGKILL');
-      void runtime.closed.then(() => {
-        serve(index);
-        isKilling = false;
-      });
-    }
+    counts.kills += runtimes[pick()]!.process.kill('SIGKILL') ? 1 : 0;
   }, storm.killEveryMs);
   const cutter = setInterval(() => {
     const proxy = proxies[pick()]!;
@@ -118,12 +125,12 @@ async function beginTrouble(ground: Ground, storm: Storm) {
     async end() {
       clearInterval(killer);
       clearInterval(cutter);
+      isEnding = true;
       for (const runtime of runtimes) {
-        const said = runtime.said();
-        storm.log(said.split('\n').slice(-6).join('\n'));
         runtime.process.kill('SIGTERM');
         await runtime.closed;
       }
+      said.forEach(storm.log);
       for (const proxy of proxies) {
         await proxy.close();
       }
@@ -139,6 +146,8 @@ if (import.meta.main) {
       seed: { type: 'string', default: '1' },
       runtimes: { type: 'string', default: '3' },
       concurrency: { type: 'string', default: '8' },
+      bundled: { type: 'boolean', default: false },
+      'seconds-max': { type: 'string', default: '900' },
       'kill-every-ms': { type: 'string', default: '1000' },
     },
   });
@@ -147,6 +156,8 @@ if (import.meta.main) {
     seed: Number(values.seed),
     runtimes: Number(values.runtimes),
     concurrency: Number(values.concurrency),
+    isBundled: values.bundled,
+    secondsMax: Number(values['seconds-max']),
     killEveryMs: Number(values['kill-every-ms']),
     log: (line) => process.stderr.write(`${line}\n`),
   });
