@@ -172,7 +172,7 @@ function makePrivateFile(file: string, { mayCreate }: { readonly mayCreate: bool
     accessSync(file, constants.R_OK | constants.W_OK);
     accessSync(path.dirname(file), constants.W_OK);
   } catch (error) {
-    throw fromFileError(error, `open ${file} for writing`);
+    throw fromFileError(error, { doing: `open ${file} for writing`, access: 'writes' });
   }
 }
 
