@@ -1,8 +1,9 @@
 // The entry of dist/qinglong-edge-evidence.cjs: collects evidence about a bundle on this very device, and checks
 // reports. Without dependencies; the same file is the preload of the processes that it kills.
-import { existsSync, readFileSync, realpathSync, statSync } from 'node:fs';
+import { existsSync, realpathSync, statSync } from 'node:fs';
 import { basename, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
+import { readRegularFile } from '../src/store/regular-file.ts';
 import { collectCrashWindows } from './crash-window/collect.ts';
 import { ordersVariable } from './crash-window/point.ts';
 import { readEnvironment } from './environment.ts';
@@ -198,7 +199,7 @@ function verify(files: readonly string[], values: Options): number {
   const bundle = values.bundle === undefined ? null : measureBundle(values.bundle);
   let bytes: Uint8Array;
   try {
-    bytes = readFileSync(file);
+    bytes = readRegularFile(file);
   } catch (error) {
     throw new UsageError(`cannot read ${file}: ${(error as Error).message}`);
   }
