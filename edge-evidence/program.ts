@@ -3,7 +3,6 @@
 import { existsSync, realpathSync, statSync } from 'node:fs';
 import { basename, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
-import { readRegularFile } from '../src/store/regular-file.ts';
 import { collectCrashWindows } from './crash-window/collect.ts';
 import { ordersVariable } from './crash-window/point.ts';
 import { readEnvironment } from './environment.ts';
@@ -12,7 +11,7 @@ import { collectFootprint } from './footprint/collect.ts';
 import { EvidenceError, type Mode, modes } from './operation.ts';
 import { drawSeed } from './random.ts';
 import { type Attestation, buildReport, type Part, type PartOptions, type Report, writeReport } from './report.ts';
-import { measureBundle, readSubject } from './subject.ts';
+import { measureBundle, readNamedFile, readSubject } from './subject.ts';
 import { verifyReport } from './verify-report.ts';
 
 declare const bundledVersion: string | undefined;
@@ -199,7 +198,7 @@ function verify(files: readonly string[], values: Options): number {
   const bundle = values.bundle === undefined ? null : measureBundle(values.bundle);
   let bytes: Uint8Array;
   try {
-    bytes = readRegularFile(file);
+    bytes = readNamedFile(file);
   } catch (error) {
     throw new UsageError(`cannot read ${file}: ${(error as Error).message}`);
   }

@@ -383,23 +383,3 @@ testOn('a run directory that is no directory any more is not the end of anything
   await engine.settled();
   t.equal(await statusOf(engine, runId), 'succeeded');
 });
-
-testOn(
-  'commands are stopped while the last answers leave, and the database stays until they have',
-  async (t, scene) => {
-    const engine = await openSimulated(t, scene);
-    const runId = await start(engine, 'main');
-    await engine.called(1);
-    const answered = Promise.withResolvers<void>();
-    const closing = engine.runtime.close('stop', answered.promise);
-    await engine.settled();
-    const [call] = engine.calls;
-    t.ok(call?.signal.aborted, 'it is told at once');
-    call?.end();
-    await engine.settled();
-    t.match([...(await rowsOf(engine.store, runId)).attempts.values()], [{ finishedAtMs: Number }]);
-    answered.resolve();
-    await closing;
-    await t.rejects(rowsOf(engine.store, runId), { code: 'unavailable' });
-  },
-);
