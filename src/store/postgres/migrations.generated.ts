@@ -5,7 +5,7 @@ import { sql as sql2 } from './migrations/pg-0046-workflow-task-attempt-admissio
 
 /** In the order in which they are applied; `sha256` is that of the file under schema/postgres. */
 export const migrations: readonly { readonly id: string; readonly sha256: string; readonly sql: string }[] = [
-  { id: 'pg-0044-baseline', sha256: '8dd810d9c1b40e8a2c27facc503ab37a5c17539d09208e6783a731f8231670eb', sql: sql0 },
+  { id: 'pg-0044-baseline', sha256: '180579e4c769c7674d6f0458fe66f48dcf67511f658a5a03b19850d0904bc4c3', sql: sql0 },
   {
     id: 'pg-0045-plugin-package-workflow-admissions',
     sha256: 'fabd2e4eaa1741d23c5c53e8ce7982b4c5129b9c5cbd2d836657db7c4aea434d',
