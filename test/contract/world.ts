@@ -1,6 +1,7 @@
 // A small world for the contract suite: one store with a clock that the test moves, and the operations in short form.
 import type { Test } from 'tap';
 import type { AttemptFacts } from '../../src/core/completion.ts';
+import { digest, digestLabels } from '../../src/core/digest.ts';
 import type { Plan } from '../../src/core/plan.ts';
 import { buildPlan } from '../../src/core/plan.ts';
 import type { Now } from '../../src/core/ports.ts';
@@ -19,7 +20,7 @@ import { cancel } from '../../src/protocol/cancel.ts';
 import { changeLifecycle, install, quarantine } from '../../src/protocol/package.ts';
 import { operation } from '../../src/protocol/protocol.ts';
 import { type PackageHead, read, type StepPlace } from '../../src/protocol/reads.ts';
-import type { Store } from '../../src/store/store.ts';
+import type { OperationStore } from '../../src/store/store.ts';
 
 export const projectId = 'local';
 export const packageName = 'sample';
@@ -41,10 +42,10 @@ export function createTestClock(wallMs = Date.UTC(2027, 0, 1)): TestClock {
 
 export type World = {
   readonly clock: TestClock;
-  readonly store: Store;
+  readonly store: OperationStore;
 };
 
-/** One case of the contract, run against every store by that store's own test file. */
+/** One case of the contract, run against every store. */
 export type ContractCase = {
   readonly name: string;
   readonly run: (t: Test, openWorld: (t: Test) => Promise<World>) => Promise<void>;
@@ -131,6 +132,12 @@ export async function makePlan(world: World, suffix = '1'): Promise<Plan> {
     throw new TypeError(planned.refusal.reason);
   }
   return planned.plan;
+}
+
+/** A plan with other contents, and the digest of those. */
+export function reseal(plan: Plan, changes: Partial<Plan>): Plan {
+  const { planDigest: _old, ...contents } = { ...plan, ...changes };
+  return { ...contents, planDigest: digest(digestLabels.plan, contents) };
 }
 
 export function admitPlan({ store }: World, plan: Plan) {
