@@ -2,10 +2,10 @@
 // the scenarios themselves are in the other files.
 import { chmodSync, mkdirSync, mkdtempSync, realpathSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
+import { runAtATime } from '../at-a-time.ts';
 import type { Mode } from '../operation.ts';
 import { createRandom } from '../random.ts';
 import { type Part, type PartOptions, type Scenario, scenarioOf } from '../report.ts';
-import { runAtATime } from '../two-at-a-time.ts';
 import { clockScenarios } from './clocks.ts';
 import { damageScenarios } from './damage.ts';
 import { failingCallScenarios } from './failing-calls.ts';
