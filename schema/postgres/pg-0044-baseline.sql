@@ -210,6 +210,11 @@ CREATE TABLE ql3.package_quarantines (
   PRIMARY KEY (project_id, package_name, lock_digest, installation_id)
 );
 
+-- Holds no row. Every operation locks it in ACCESS SHARE mode before its snapshot is taken, whoever forbids something
+-- (quarantine, revocation) in ACCESS EXCLUSIVE mode before it writes: so nothing is under way any more that does not
+-- know of it when it is committed, and nothing starts from its commit on.
+CREATE TABLE ql3.fence (fence_id integer PRIMARY KEY CHECK (false));
+
 -- What the commands of a package of this name are given, through upgrades and uninstalling.
 CREATE TABLE ql3.package_settings (
   project_id ql3.identifier,
@@ -257,7 +262,7 @@ CREATE TRIGGER publishers_change_once BEFORE UPDATE OR DELETE ON ql3.publishers
   FOR EACH ROW EXECUTE FUNCTION ql3.refuse_publisher_change();
 
 -- The guard: what forbids an installation to start anything. It tells the facts of tables that whoever asks cannot
--- read; that they still hold at COMMIT is what SERIALIZABLE is for.
+-- read; that they still hold at COMMIT is what `fence` is for.
 CREATE FUNCTION ql3.condemnation(project text, package text, installation text, lock text) RETURNS jsonb
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 RETURN jsonb_build_object(
@@ -308,7 +313,7 @@ REVOKE ALL ON ALL FUNCTIONS IN SCHEMA ql3 FROM PUBLIC;
 GRANT USAGE ON SCHEMA ql3 TO ql3_runtime, ql3_manager;
 
 GRANT SELECT ON ql3.migrations, ql3.capabilities, ql3.runs, ql3.open_runs, ql3.step_runs, ql3.run_events,
-  ql3.set_aside,
+  ql3.set_aside, ql3.fence,
   ql3.package_installations, ql3.package_installation_heads, ql3.materialized_revisions, ql3.package_files,
   ql3.automation_publications, ql3.automation_publication_heads, ql3.package_lifecycle_events, ql3.package_settings
   TO ql3_runtime;
@@ -326,3 +331,5 @@ GRANT UPDATE (record) ON ql3.publishers, ql3.package_installations, ql3.package_
 GRANT UPDATE (installation_id) ON ql3.package_installation_heads TO ql3_manager;
 GRANT UPDATE (version, publication_digest) ON ql3.automation_publication_heads TO ql3_manager;
 GRANT DELETE ON ql3.package_settings TO ql3_manager;
+-- What LOCK TABLE asks for; there is no row to update.
+GRANT UPDATE ON ql3.fence TO ql3_manager;

@@ -22,7 +22,7 @@ CREATE INDEX leases_of_workers ON ql3.run_leases (worker_id);
 
 -- First in every transaction that a runtime carries a run on by. The lock lasts until its end, so that nobody claims the
 -- run meanwhile; the time is looked at when it begins.
-CREATE FUNCTION ql3.fence(run text, worker text, held_token bigint) RETURNS void
+CREATE FUNCTION ql3.check_lease(run text, worker text, held_token bigint) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   PERFORM FROM ql3.run_leases AS l
@@ -44,8 +44,8 @@ CREATE TABLE ql3.package_contents (
   PRIMARY KEY (lock_digest, path)
 );
 
-REVOKE ALL ON FUNCTION ql3.fence FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION ql3.fence TO ql3_runtime;
+REVOKE ALL ON FUNCTION ql3.check_lease FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION ql3.check_lease TO ql3_runtime;
 GRANT SELECT, INSERT, UPDATE, DELETE ON ql3.workers, ql3.run_leases TO ql3_runtime;
 GRANT SELECT ON ql3.package_contents TO ql3_runtime;
 GRANT INSERT, DELETE ON ql3.package_contents TO ql3_manager;

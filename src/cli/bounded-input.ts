@@ -1,4 +1,5 @@
-// Reads a file, or standard input where its name is `-`, up to a bound. Owns neither what it means nor its encoding.
+// Reads a file, a pipe that has a name, or standard input where that is `-`, up to a bound. Owns neither what it means
+// nor its encoding.
 import { createReadStream } from 'node:fs';
 import { EdgeError } from '../core/errors.ts';
 import { describeReadTrouble } from './file-trouble.ts';

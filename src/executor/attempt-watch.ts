@@ -49,6 +49,8 @@ export class AttemptWatch {
   #unstarted: AttemptEnd | null = null;
   #isLossSettled = false;
   #killAtMs: number | null = null;
+  /** TERM was sent. */
+  #isTold = false;
   #isStopLate = false;
   #isPumpDone = false;
   #isOver = false;
@@ -355,10 +357,17 @@ export class AttemptWatch {
     this.#signals.send(signal, view, { isStop, proof: readProof(this.#evidence(), this.#seen) });
   }
 
-  /** What it misses, for a shortage, the looks after it make good. */
+  /**
+   * Once: a command that clears up at TERM is not told again in the midst of it. Who comes later, and whom it misses
+   * for a shortage, is told by the looks after it.
+   */
   #sendTerm(): void {
+    if (this.#isTold) {
+      return;
+    }
     try {
       this.#signals.sendTerm(this.#view());
+      this.#isTold = true;
     } catch (error) {
       if (!isShortage(error)) {
         throw error;

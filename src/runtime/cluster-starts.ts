@@ -1,7 +1,7 @@
 // Starting what is ready where several processes share a database: run by run, of those that this one holds and that
 // were touched. Owns when to look at which run; what may start is decided by the protocols. A workflow's own limit is
 // kept within this process only.
-import { isEdgeError, stopOnDefect } from '../core/errors.ts';
+import { stopOnDefect } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
 import type { CancelAlarm } from '../core/ports.ts';
 import type { RunRows, StepRun } from '../core/records.ts';
@@ -9,8 +9,8 @@ import { isTerminalAttempt, isTerminalRun } from '../core/states.ts';
 import { type AdmitAttemptOutcome, admitAttempt, startAttempt } from '../protocol/attempt.ts';
 import { type Decision, type Operation, operation } from '../protocol/protocol.ts';
 import { read } from '../protocol/reads.ts';
-import { setAsideRun } from '../protocol/set-aside.ts';
 import type { Store, Turn } from '../store/store.ts';
+import { isDamage, setAsideDamaged } from './damaged-runs.ts';
 import { describeError } from './log.ts';
 import { refuseWithoutRoom } from './run-directory.ts';
 import { type StartsOptions, type StartsPort, workflowKeyOf } from './starts.ts';
@@ -238,10 +238,8 @@ export class ClusterStarts implements StartsPort {
 
   #failed(runId: string, error: unknown): void {
     stopOnDefect(error);
-    if (isEdgeError(error) && error.code === 'damaged') {
-      this.#options.log(`run ${runId}: set aside: ${describeError(error)}`);
-      const aside = operation(setAsideRun, { runId, code: error.code, summary: error.message });
-      this.#options.shared.submit(aside).catch(() => {});
+    if (isDamage(error)) {
+      void setAsideDamaged({ store: this.#options.shared, log: this.#options.log }, runId, error);
       return;
     }
     this.#lookLater(runId, limits.redeliveryMs);

@@ -16,7 +16,7 @@ export type LeasedStoreOptions = {
   readonly hook: (hooks: Pick<TurnHooks, 'committed' | 'doubted'> | null) => void;
   /** A run's history became longer. */
   readonly onTouched: (runId: string) => void;
-  /** A run that was held has ended; its lease is not held any more. */
+  /** A run that was held has ended, or was set aside; its lease is not held any more. */
   readonly onEnded: (lease: Lease) => void;
   /** A run came to be, or a cancel intent, for which others may have to be woken. */
   readonly onNews: (what: string) => void;
@@ -70,11 +70,6 @@ export class LeasedStore {
     this.#held.set(lease.runId, lease);
   }
 
-  /** Its worker has no more to do with it. */
-  letGo(runId: string): void {
-    this.#held.delete(runId);
-  }
-
   /** Nothing is written under any lease from now on. */
   revoke(): void {
     this.#believedUntilMs = Number.NEGATIVE_INFINITY;
@@ -103,7 +98,7 @@ export class LeasedStore {
   #tell({ name }: Operation, outcome: unknown): void {
     const { kind, runId } = outcome as AdvanceOutcome | ConvergeOutcome;
     const isEnd = name === 'advance' && (kind === 'terminal' || kind === 'settled');
-    if (isEnd || (name === 'converge' && kind === 'ended')) {
+    if (isEnd || (name === 'converge' && kind === 'ended') || name === 'set-aside') {
       const lease = this.#held.get(runId);
       if (lease !== undefined) {
         this.#held.delete(runId);

@@ -27,6 +27,7 @@ import type { Settled, Store } from '../store/store.ts';
 import { checkArguments } from './arguments.ts';
 import { factsOf, isShortage } from './attempt-facts.ts';
 import { Attempts } from './attempts.ts';
+import { setAsideWhatIsDamaged } from './damaged-runs.ts';
 import { Deliveries } from './deliveries.ts';
 import { carryOut } from './effects.ts';
 import { Followers } from './followers.ts';
@@ -95,13 +96,16 @@ export class Runtime {
   #state: 'new' | 'open' | 'closing' | 'closed' = 'new';
   #isStopping = false;
 
-  constructor(options: RuntimeOptions) {
+  constructor(given: RuntimeOptions) {
+    const options = { ...given, store: setAsideWhatIsDamaged(given.store, given.log) };
     const { store, handlers } = options;
     this.#options = options;
     this.#store = store;
     this.#clock = options.clock;
     this.#alarm = options.alarm;
-    this.#starts = (options.createStarts ?? createStarts)({ ...options, handlerNames: handlers.names });
+    const isRunOver = (runId: string) => this.#deadlines.isOver(runId);
+    const startsOptions = { ...options, handlerNames: handlers.names, isRunOver };
+    this.#starts = (options.createStarts ?? createStarts)(startsOptions);
     this.#deliveries = new Deliveries(options);
     this.#deadlines = new RunDeadlines({ ...options, deliveries: this.#deliveries });
     this.#followers = new Followers(store);
@@ -337,22 +341,20 @@ export class Runtime {
 
   /**
    * Ends the runtime: `detach` leaves commands running for the next process to take over; `stop` records the stop of
-   * each, stops it, and waits for its end. Durable state last.
+   * each, stops it, and waits for its end. Durable state last, once whoever still asks for it was answered, too.
    */
-  close(onStop: OnStop): Promise<void> {
-    this.#closed ??= this.#close(onStop);
+  close(onStop: OnStop, answered = Promise.resolve()): Promise<void> {
+    this.#closed ??= this.#close(onStop, answered);
     return this.#closed;
   }
 
-  async #close(onStop: OnStop): Promise<void> {
+  async #close(onStop: OnStop, answered: Promise<void>): Promise<void> {
     this.#state = 'closing';
     this.#cancelQuiet?.();
     this.takeOver.close();
     this.#starts.close();
     this.#deadlines.close();
-    if (onStop === 'stop') {
-      await this.#stopAttempts();
-    }
+    await Promise.all([answered, onStop === 'stop' ? this.#stopAttempts() : null]);
     const left = onStop === 'stop' ? this.attempts.count : 0;
     this.attempts.close();
     this.#deliveries.close();

@@ -4,17 +4,17 @@
 //   register ─▶ claim ─▶ take over ─▶ carry on … ─▶ over: what it runs is left to who took it on, or ended ─▶ detached
 //                 ▲                       │
 //                 └── word or heartbeat ──┘
-import { isEdgeError, stopOnDefect } from '../core/errors.ts';
+import { stopOnDefect } from '../core/errors.ts';
 import type { Alarm, CancelAlarm, Clock } from '../core/ports.ts';
 import type { Lease, Leases, SharedStore } from '../store/leases.ts';
 import type { TurnHooks } from '../store/store.ts';
 import { bringPackage } from './cluster-packages.ts';
 import { ClusterStarts } from './cluster-starts.ts';
+import { isDamage } from './damaged-runs.ts';
 import { type Engine, type EngineOptions, openEngine } from './engine.ts';
 import { LeasedStore } from './leased-store.ts';
 import { describeError, type Log } from './log.ts';
 import type { PackageWork } from './packages.ts';
-import { setAsideDamaged } from './recovery.ts';
 import type { OnStop } from './settings.ts';
 import type { StartsOptions } from './starts.ts';
 
@@ -226,10 +226,7 @@ export class Worker {
       await this.#engine?.runtime.takeOver.recover(runId);
     } catch (error) {
       stopOnDefect(error);
-      if (isEdgeError(error) && error.code === 'damaged') {
-        await setAsideDamaged({ store: this.#store.asStore(), log: this.#options.log }, runId, error);
-        this.#store.letGo(runId);
-      } else {
+      if (!isDamage(error)) {
         this.#options.log(`run ${runId}: not taken over yet: ${describeError(error)}`);
         this.#engine?.runtime.takeOver.doubt();
       }

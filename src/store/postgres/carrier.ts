@@ -26,11 +26,12 @@ export async function carryOut(work: Work, options: CarrierOptions): Promise<Com
   let pauseMs: number = bounds.retryPauseMsMin;
   let isCareful = false;
   let hasCollided = false;
+  let isFencing = false;
   for (let tries = 1; ; tries += 1) {
     const connection = await pool.acquire();
     let tried: Tried;
     try {
-      tried = await tryOperation(connection, work, { ...options, isCareful });
+      tried = await tryOperation(connection, work, { ...options, isCareful, isFencing });
     } finally {
       pool.release(connection);
     }
@@ -52,6 +53,7 @@ export async function carryOut(work: Work, options: CarrierOptions): Promise<Com
         isCareful = true;
         break;
       case 'conflict': {
+        isFencing = tried.isFencing;
         const nowMs = clock.observe().uptimeMs;
         if (nowMs - beganMs >= limits.turnRetryMsMax) {
           throw toEdgeError(tried.error, `carry out ${work.operation.name}`);

@@ -60,11 +60,11 @@ const putSql = `INSERT INTO ql3.package_contents (lock_digest, path, bytes)
   VALUES (decode(:lockDigest, 'hex'), :path, decode(:bytes, 'base64')) ON CONFLICT DO NOTHING`;
 const getSql = `SELECT encode(bytes, 'base64') AS bytes FROM ql3.package_contents
   WHERE lock_digest = decode(:lockDigest, 'hex') AND path = :path`;
-const fenceSql = 'SELECT ql3.fence(:runId, :workerId, :token)';
+const leaseSql = 'SELECT ql3.check_lease(:runId, :workerId, :token)';
 
 /** Raises QL002 where the lease is over. */
-export function fenceStatement({ runId, workerId, token }: Lease): Statement {
-  return statement(fenceSql, { runId, workerId, token });
+export function leaseStatement({ runId, workerId, token }: Lease): Statement {
+  return statement(leaseSql, { runId, workerId, token });
 }
 
 export type LeasesOptions = {

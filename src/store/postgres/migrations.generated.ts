@@ -6,7 +6,7 @@ import { sql as sql3 } from './migrations/pg-0047-runtime-leases.generated.ts';
 
 /** In the order in which they are applied; `sha256` is that of the file under schema/postgres. */
 export const migrations: readonly { readonly id: string; readonly sha256: string; readonly sql: string }[] = [
-  { id: 'pg-0044-baseline', sha256: '8dd810d9c1b40e8a2c27facc503ab37a5c17539d09208e6783a731f8231670eb', sql: sql0 },
+  { id: 'pg-0044-baseline', sha256: '180579e4c769c7674d6f0458fe66f48dcf67511f658a5a03b19850d0904bc4c3', sql: sql0 },
   {
     id: 'pg-0045-plugin-package-workflow-admissions',
     sha256: 'fabd2e4eaa1741d23c5c53e8ce7982b4c5129b9c5cbd2d836657db7c4aea434d',
@@ -19,7 +19,7 @@ export const migrations: readonly { readonly id: string; readonly sha256: string
   },
   {
     id: 'pg-0047-runtime-leases',
-    sha256: 'ba71efa076f8c1ce2048a847277ea7f616624960e949af3f87b7aa1a0f1238b5',
+    sha256: 'ecbde2bd3c7ff107846d1f94803ad480bb0af251313cd7946090977e841780be',
     sql: sql3,
   },
 ];

@@ -1,10 +1,10 @@
 // Reads over many runs, in pages: what can move, what is ready, what is running, who was set aside, and the list that
 // operators look at. Only ids and places leave here unverified; whoever acts on one reads it whole.
 import { assert, isEdgeError } from '../../core/errors.ts';
-import { deriveStepRunId } from '../../core/ids.ts';
 import { limits } from '../../core/limits.ts';
 import type { Run } from '../../core/records.ts';
-import type { Reads, RunCursor, RunPage, RunSummary, SetAside, StepPage } from '../../protocol/reads.ts';
+import type { Reads, RunCursor, RunPage, RunSummary, SetAside } from '../../protocol/reads.ts';
+import { cutSteps } from '../step-page.ts';
 import { readRun } from './evidence.ts';
 import type { ReadPart } from './query.ts';
 
@@ -95,6 +95,18 @@ const countsSql = `SELECT jsonb_build_object(
     'runningCount', (SELECT count(*) FROM ql3.open_runs), 'setAsideCount', (SELECT count(*) FROM ql3.set_aside)
   )`;
 
+// A status that is none and half a row are refused by the table itself. What is left is a run whose row was taken away;
+// an attempt of it that has not ended leads there, and looking for others would read every run that ever was.
+const straySql = `SELECT jsonb_agg(q.run_id ORDER BY q.run_id)
+  FROM (
+    SELECT DISTINCT t.run_id FROM ql3.run_attempts AS t
+    LEFT JOIN ql3.runs AS r ON r.run_id = t.run_id
+    LEFT JOIN ql3.set_aside AS a ON a.run_id = t.run_id
+    WHERE t.status IN ('claimed', 'starting', 'running') AND r.run_id IS NULL AND a.run_id IS NULL
+      AND t.run_id > :after
+    ORDER BY t.run_id LIMIT :limit
+  ) AS q`;
+
 const setAsideSql = 'SELECT a.record FROM ql3.set_aside AS a WHERE a.run_id = :runId';
 const allSetAsideSql = `SELECT jsonb_agg(q.record ORDER BY q.run_id) FROM (
     SELECT a.record, a.run_id FROM ql3.set_aside AS a WHERE a.run_id > :after ORDER BY a.run_id LIMIT :limit
@@ -177,27 +189,17 @@ export const candidatesPart: PartOf<'candidates'> = (page) => pagePart(candidate
 export const runningRunsPart: PartOf<'runningRuns'> = (page) => pagePart(runningSql, page);
 export const condemnedRunsPart: PartOf<'condemnedRuns'> = (page) => pagePart(condemnedSql, page);
 
-// The cursor is a run's, so a page holds whole runs: it ends with the one in which the limit is reached.
+export const strayRunsPart: PartOf<'strayRuns'> = ({ limit, after = '' }) => ({
+  sql: straySql,
+  values: { limit, after },
+  decode: (json) => ((json ?? []) as string[]).map((runId) => ({ runId, trouble: 'its row of runs is missing' })),
+});
+
 export const readyStepsPart: PartOf<'readySteps'> = ({ except = [], ...page }) => ({
   sql: readySql,
   values: { ...pageValues(page), limit: page.limit + limits.stepsMax, except: JSON.stringify(except) },
-  decode: (json) => cutSteps((json ?? []) as ReadyJson[], page.limit),
+  decode: (json) => cutSteps((json ?? []) as ReadyJson[], page.limit, cursorOf),
 });
-
-function cutSteps(rows: readonly ReadyJson[], limit: number): StepPage {
-  const last = rows[limit - 1];
-  const cut = last === undefined ? -1 : rows.findIndex((row, index) => index >= limit && row.runId !== last.runId);
-  const kept = cut < 0 ? rows : rows.slice(0, cut);
-  return {
-    steps: kept.map(({ runId, stepKey, packageName, workflowId }) => ({
-      runId,
-      stepRunId: deriveStepRunId({ runId, stepKey }),
-      packageName,
-      workflowId,
-    })),
-    next: last === undefined ? null : cursorOf(last),
-  };
-}
 
 export const activeStepsPart: PartOf<'activeSteps'> = ({ limit }) => ({
   sql: activeSql,
@@ -247,10 +249,3 @@ function readIfSound(run: unknown, runId: string): Run | null {
     throw error;
   }
 }
-
-// A run without an identity cannot be here, and the checks of its row keep its status among those that are known.
-export const strayRunsPart: PartOf<'strayRuns'> = () => ({
-  sql: "SELECT '[]'::jsonb",
-  values: {},
-  decode: () => [],
-});

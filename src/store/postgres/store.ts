@@ -1,6 +1,6 @@
 // Puts the PostgreSQL store together: sessions, readiness, lanes. Owns nothing of the rules: protocols decide, this
 // stores.
-import { assert } from '../../core/errors.ts';
+import { assert, isEdgeError } from '../../core/errors.ts';
 import { limits } from '../../core/limits.ts';
 import type { Alarm, Clock, Ids, Now } from '../../core/ports.ts';
 import type { Operation } from '../../protocol/protocol.ts';
@@ -10,7 +10,7 @@ import type { StoreInfo, TurnHooks } from '../store.ts';
 import { bounds } from './bounds.ts';
 import { type CarrierOptions, type Committed, carryOut, look } from './carrier.ts';
 import { Lanes } from './lanes.ts';
-import { fenceStatement } from './leases.ts';
+import { leaseStatement } from './leases.ts';
 import { Pool } from './pool.ts';
 import { checkReadiness } from './readiness.ts';
 import { createReads } from './reads.ts';
@@ -34,7 +34,7 @@ export type PostgresStoreOptions = {
 };
 
 /** What may be hooked here: there is no turn whose end anything could still be added to. */
-export type PostgresHooks = Pick<TurnHooks, 'committed' | 'doubted'>;
+export type PostgresHooks = Pick<TurnHooks, 'committed' | 'doubted' | 'owed'>;
 
 export type PostgresStore = SharedStore & {
   /** Sets the hooks; once, before the first submit. */
@@ -82,29 +82,35 @@ type StoreParts = {
 function createStore({ info, pool, carrying, report }: StoreParts): PostgresStore {
   const lanes = new Lanes(limits.operationsPendingMax);
   let hooks: PostgresHooks | null = null;
+  const owe = (operation: Operation, error: unknown) => {
+    report.failed(operation, error);
+    hooks?.owed?.(operation, error);
+  };
   const operate = async (operation: Operation, lease: Lease | null): Promise<unknown> => {
     const committed = await carryOutOrDoubt(operation, lease);
     if (committed.settled.length > 0) {
       hooks?.committed(committed.settled);
     }
     for (const failure of committed.failures) {
-      report.failed(failure.operation, failure.error);
+      owe(failure.operation, failure.error);
     }
     for (const rest of committed.rest) {
       lanes
         .continue(findRun(Object.values(rest.load())), () => operate(rest, lease))
-        .catch((error: unknown) => {
-          report.failed(rest, error);
-        });
+        .catch((error: unknown) => owe(rest, error));
     }
     return committed.outcome;
   };
   const carryOutOrDoubt = async (operation: Operation, lease: Lease | null): Promise<Committed> => {
     try {
-      const fence = lease === null ? null : fenceStatement(lease);
-      return await carryOut({ operation, freshIds: carrying.drawIds(operation), fence }, carrying);
+      const work = {
+        operation,
+        freshIds: carrying.drawIds(operation),
+        lease: lease === null ? null : leaseStatement(lease),
+      };
+      return await carryOut(work, carrying);
     } catch (error) {
-      if (error instanceof Error && 'code' in error && error.code === 'unknown-outcome') {
+      if (isEdgeError(error) && error.code === 'unknown-outcome') {
         hooks?.doubted?.();
       }
       throw error;

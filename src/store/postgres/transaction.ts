@@ -1,8 +1,8 @@
 // One try of one operation, with all that follows it, as one transaction on one session (how isolated: scope.ts). Owns
 // what is sent together, and what a failure says of the outcome; never tries anything again.
 //
-//   [BEGIN, reads] ─▶ decide ─▶ [writes, COMMIT]                                                 alone
-//   [BEGIN, reads] ─▶ decide ─▶ [writes, SAVEPOINT, reads] ─▶ decide ─▶ … ─▶ [writes, COMMIT]    with followers
+//   [BEGIN, LOCK, reads] ─▶ decide ─▶ [writes, COMMIT]                                                 alone
+//   [BEGIN, LOCK, reads] ─▶ decide ─▶ [writes, SAVEPOINT, reads] ─▶ decide ─▶ … ─▶ [writes, COMMIT]    with followers
 //
 // Each pair of brackets is one round trip. What was sent together cannot be told apart where it fails: such a try ends
 // `unclear`, and the next one is `careful`, with a round trip for each of them.
@@ -22,8 +22,8 @@ import { writeAppend, writeLedger } from './writes.ts';
 export type Work = {
   readonly operation: Operation;
   readonly freshIds: readonly string[];
-  /** Raises where this may not be carried out any more; first in the transaction. Null: anybody may. */
-  readonly fence: Statement | null;
+  /** Raises where its lease is over; before anything is read. Null: needs none. */
+  readonly lease: Statement | null;
 };
 
 export type TransactionParts = {
@@ -44,7 +44,7 @@ export type Tried =
       readonly rest: readonly Operation[];
     }
   /** Others were in the way; it certainly did not happen. */
-  | { readonly kind: 'conflict'; readonly error: unknown }
+  | { readonly kind: 'conflict'; readonly error: unknown; readonly isFencing: boolean }
   /** It certainly did not happen: an identity is taken, which the next try may find by reading. */
   | { readonly kind: 'collided'; readonly outcome: unknown; readonly error: unknown }
   /** It certainly did not happen; a careful try will tell whose doing that was. */
@@ -57,10 +57,21 @@ export type Tried =
 const plain = (text: string): Statement => ({ text, values: [], name: null });
 const beginOfRun = plain('BEGIN ISOLATION LEVEL REPEATABLE READ');
 const begin = plain('BEGIN ISOLATION LEVEL SERIALIZABLE');
+// Before the first read, which takes the snapshot: what the lock has waited for is seen.
+const lockFence = plain('LOCK TABLE ql3.fence IN ACCESS SHARE MODE');
+const closeFence = plain('LOCK TABLE ql3.fence IN ACCESS EXCLUSIVE MODE');
 const savepoint = plain('SAVEPOINT operation');
 const rollbackToSavepoint = plain('ROLLBACK TO SAVEPOINT operation');
 const commit = plain('COMMIT');
 const rollback = plain('ROLLBACK');
+
+export type TryOptions = TransactionParts & {
+  readonly isCareful: boolean;
+  /** Whether an earlier try was to forbid something: then the fence is closed before anything is read. */
+  readonly isFencing: boolean;
+};
+
+const forbidding: ReadonlySet<string> = new Set(['quarantine', 'revocation']);
 
 /** Ends the whole try. */
 class Gone {
@@ -74,11 +85,7 @@ class Gone {
 type Decided = Pick<Decision<unknown>, 'outcome' | 'follow'> & { readonly runId: string | null };
 
 /** Tries it once. The session is outside of a transaction afterwards, or broken. Never throws but for a defect. */
-export async function tryOperation(
-  connection: Connection,
-  work: Work,
-  options: TransactionParts & { readonly isCareful: boolean },
-): Promise<Tried> {
+export async function tryOperation(connection: Connection, work: Work, options: TryOptions): Promise<Tried> {
   const transaction = new Transaction(connection, options);
   try {
     return await transaction.carryOut(work);
@@ -93,23 +100,26 @@ export async function tryOperation(
 
 class Transaction {
   readonly #connection: Connection;
-  readonly #options: TransactionParts & { readonly isCareful: boolean };
+  readonly #options: TryOptions;
   #isOpen = false;
+  #isFencing: boolean;
   /** Writes that are decided and not sent yet. */
   #unsent: Statement[] = [];
   readonly #settled: Settled[] = [];
   readonly #failures: { operation: Operation; error: unknown }[] = [];
 
-  constructor(connection: Connection, options: TransactionParts & { readonly isCareful: boolean }) {
+  constructor(connection: Connection, options: TryOptions) {
     this.#connection = connection;
     this.#options = options;
+    this.#isFencing = options.isFencing;
   }
 
   /** Depth first, so that what follows an operation sees exactly its writes. */
-  async carryOut({ operation, freshIds, fence }: Work): Promise<Tried> {
+  async carryOut({ operation, freshIds, lease }: Work): Promise<Tried> {
     const runId = findOnlyRun(operation);
-    const opening = runId === null ? begin : beginOfRun;
-    const first = await this.#decide({ operation, freshIds }, fence === null ? [opening] : [opening, fence]);
+    const begun = runId === null ? begin : beginOfRun;
+    const opening = [begun, this.#isFencing ? closeFence : lockFence, ...(lease === null ? [] : [lease])];
+    const first = await this.#decide({ operation, freshIds }, opening);
     const waiting = [...(first.follow ?? [])];
     this.#settle(operation, first);
     await this.#sendIfCareful(operation);
@@ -149,7 +159,7 @@ class Transaction {
   }
 
   /** Reads, with what was not sent yet and `before` them, and decides. */
-  async #decide({ operation, freshIds }: Omit<Work, 'fence'>, before: readonly Statement[]): Promise<Decided> {
+  async #decide({ operation, freshIds }: Omit<Work, 'lease'>, before: readonly Statement[]): Promise<Decided> {
     const requests = Object.entries(operation.load());
     const parts = requests.map(([, request]) => this.#options.partOf(request as ReadRequest));
     const unsent = this.#unsent;
@@ -167,7 +177,9 @@ class Transaction {
     const decision = operation.decide(rows, { now, freshIds, trustedFromMs: this.#options.trustedFromMs });
     const { append, ledger = [] } = decision;
     const appends = append === undefined ? [] : [writeAppend(append, now.wallMs)];
-    this.#unsent = [...appends, ...ledger.flatMap(writeLedger)];
+    const isForbidding = !this.#isFencing && ledger.some(({ write }) => forbidding.has(write));
+    this.#isFencing ||= isForbidding;
+    this.#unsent = [...(isForbidding ? [closeFence] : []), ...appends, ...ledger.flatMap(writeLedger)];
     const { outcome, follow = [] } = decision;
     return { outcome, follow, runId: append?.rows.run.id ?? null };
   }
@@ -229,7 +241,9 @@ class Transaction {
       return { kind: 'unknown', error: doubt };
     }
     if ('error' in last) {
-      return isConflict(last.error) ? { kind: 'conflict', error: last.error } : failureOf(operation, last.error);
+      return isConflict(last.error)
+        ? { kind: 'conflict', error: last.error, isFencing: this.#isFencing }
+        : failureOf(operation, last.error);
     }
     if (last.command !== 'COMMIT') {
       return { kind: 'failed', error: toEdgeError(new TypeError(`COMMIT became ${last.command}`), 'commit') };
@@ -248,7 +262,7 @@ class Transaction {
   /** Throws `Gone` for what ends the whole try, whoever met it: a conflict, or a session that is lost before COMMIT. */
   #endIfOver(error: unknown): void {
     if (isConflict(error)) {
-      throw new Gone({ kind: 'conflict', error });
+      throw new Gone({ kind: 'conflict', error, isFencing: this.#isFencing });
     }
     if (isSessionLost(error)) {
       throw new Gone({ kind: 'failed', error: toEdgeError(error, 'reach PostgreSQL') });

@@ -82,11 +82,11 @@ const readsOf = (text: string): { readonly [N in ReadName]: ReadRequest<N>['args
   readySteps: { ...page, except: [text] },
   activeSteps: { limit: 64 },
   runCounts: {},
-  strayRuns: { limit: 64, after: text },
   runningRuns: { ...page, after: { admittedAtMs: 0, planDigest: text } },
   condemnedRuns: { ...page, after: { admittedAtMs: 0, planDigest: text } },
   runs: { limit: 64, beforeRunId: text, status: text as 'running', packageName: text },
   setAside: { runId: text },
+  strayRuns: { limit: 64, after: text },
   allSetAside: { limit: 64, after: text },
 });
 

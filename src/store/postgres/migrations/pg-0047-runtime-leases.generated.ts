@@ -13,7 +13,7 @@ held_until timestamptz NOT NULL,
 has_halted boolean NOT NULL DEFAULT false
 );
 CREATE INDEX leases_of_workers ON ql3.run_leases (worker_id);
-CREATE FUNCTION ql3.fence(run text, worker text, held_token bigint) RETURNS void
+CREATE FUNCTION ql3.check_lease(run text, worker text, held_token bigint) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
 PERFORM FROM ql3.run_leases AS l
@@ -32,8 +32,8 @@ path text COLLATE "C" NOT NULL,
 bytes bytea NOT NULL,
 PRIMARY KEY (lock_digest, path)
 );
-REVOKE ALL ON FUNCTION ql3.fence FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION ql3.fence TO ql3_runtime;
+REVOKE ALL ON FUNCTION ql3.check_lease FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION ql3.check_lease TO ql3_runtime;
 GRANT SELECT, INSERT, UPDATE, DELETE ON ql3.workers, ql3.run_leases TO ql3_runtime;
 GRANT SELECT ON ql3.package_contents TO ql3_runtime;
 GRANT INSERT, DELETE ON ql3.package_contents TO ql3_manager;
