@@ -1,6 +1,7 @@
 // Entry `qinglong-edge/postgres`: the store of a cluster, what brings its database up to date, the leases by which
 // several runtimes share it; and, called as a program, the command line of all that.
-import { type ClusterAdapter, runClusterProgram } from './cli/cluster-program.ts';
+import type { ClusterAdapter } from './cli/cluster-call.ts';
+import { runClusterProgram } from './cli/cluster-program.ts';
 import { buildInfo } from './runtime/build-info.generated.ts';
 import { describeError } from './runtime/log.ts';
 import { environmentVariable } from './runtime/ports.ts';
