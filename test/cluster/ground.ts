@@ -15,7 +15,7 @@ import type { CancelOutcome } from '../../src/protocol/cancel.ts';
 import { operation } from '../../src/protocol/protocol.ts';
 import { read } from '../../src/protocol/reads.ts';
 import { cancelShared } from '../../src/runtime/cluster.ts';
-import { inspectRun } from '../../src/runtime/inspection.ts';
+import { inspectRun, type RunInspection } from '../../src/runtime/inspection.ts';
 import { realAlarm, realClock, realIds } from '../../src/runtime/ports.ts';
 import { verifyRun } from '../../src/runtime/verification.ts';
 import { openDatabases, type TestDatabases } from '../store/postgres/databases.ts';
@@ -106,6 +106,19 @@ export class Ground {
 
   cancel(runId: string): Promise<CancelOutcome> {
     return cancelShared({ ...ports, shared: this.store, leases: this.leases }, { runId, requestedBy: 'test' });
+  }
+
+  async show(runId: string): Promise<RunInspection> {
+    const rows = await this.store.read(read('wholeRun', { runId }));
+    const admission = await this.store.read(read('admissionOfRun', { runId }));
+    return inspectRun(rows!, admission!, []);
+  }
+
+  /** Looks from time to time until something that surely happens has happened. */
+  async until(hasHappened: () => boolean | Promise<boolean>): Promise<void> {
+    while (!(await hasHappened())) {
+      await new Promise<void>((wake) => ports.alarm.set(ports.clock.observe().uptimeMs + 20, wake));
+    }
   }
 
   /** Resolves when none of all runs is running, or after `secondsMax`, with the runs that are. */
