@@ -1,5 +1,6 @@
 // Leases: which runtime carries which run on. Owns their statements, on a session of its own so that saying in time
 // that one lives never waits behind work; decides nothing about when.
+import { sha256 } from '../../core/hash.ts';
 import type { Alarm, Clock } from '../../core/ports.ts';
 import type { Lease, Leases } from '../leases.ts';
 import type { Connection, Statement } from './connection.ts';
@@ -63,6 +64,9 @@ const findSql = `SELECT l.worker_id, l.has_halted, coalesce(w.described, '') AS 
     l.held_until > clock_timestamp() OR coalesce(w.expires_at > clock_timestamp(), false) AS is_held
   FROM ql3.run_leases AS l LEFT JOIN ql3.workers AS w ON w.worker_id = l.worker_id WHERE l.run_id = :runId`;
 const notifySql = 'SELECT pg_notify(:channel, :what)';
+// What is damaged there gives way: a digest has one set of bytes.
+const clearOtherSql = `DELETE FROM ql3.package_contents
+  WHERE lock_digest = decode(:lockDigest, 'hex') AND path = :path AND sha256(bytes) <> decode(:sha256, 'hex')`;
 const putSql = `INSERT INTO ql3.package_contents (lock_digest, path, bytes)
   VALUES (decode(:lockDigest, 'hex'), :path, decode(:bytes, 'base64')) ON CONFLICT DO NOTHING`;
 const getSql = `SELECT encode(bytes, 'base64') AS bytes FROM ql3.package_contents
@@ -119,6 +123,7 @@ export function openLeases(options: LeasesOptions): Leases {
     },
     async putContents(lockDigest, files) {
       for (const { path, bytes } of files) {
+        await ask(clearOtherSql, { lockDigest, path, sha256: sha256(bytes) });
         await ask(putSql, { lockDigest, path, bytes: Buffer.from(bytes).toString('base64') });
       }
     },
