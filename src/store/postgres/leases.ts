@@ -73,7 +73,7 @@ const getSql = `SELECT encode(bytes, 'base64') AS bytes FROM ql3.package_content
   WHERE lock_digest = decode(:lockDigest, 'hex') AND path = :path`;
 const leaseSql = 'SELECT ql3.check_lease(:runId, :workerId, :token)';
 
-/** Raises QL002 where the lease is over. */
+/** Raises QL003 where the lease is over. */
 export function leaseStatement({ runId, workerId, token }: Lease): Statement {
   return statement(leaseSql, { runId, workerId, token });
 }

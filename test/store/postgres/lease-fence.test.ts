@@ -7,6 +7,7 @@ import { cancel } from '../../../src/protocol/cancel.ts';
 import { type Operation, operation } from '../../../src/protocol/protocol.ts';
 import { setAsideRun } from '../../../src/protocol/set-aside.ts';
 import { isLeaseOver, type Lease } from '../../../src/store/leases.ts';
+import { toEdgeError } from '../../../src/store/postgres/failure.ts';
 import { attemptAdmission, beginStep, exitZero, rowsOf, stepOf } from '../../contract/world.ts';
 import { fingerprintOf } from './fingerprint.ts';
 import { openLeaseScene, openTestLeases, until } from './lease-scene.ts';
@@ -124,7 +125,7 @@ t.test('what is tried again proves its lease again', async (t) => {
   await session.query('UPDATE ql3.runs SET record = record WHERE run_id = $1', [held.runId]);
   const before = await held.look();
   const submitted = held.store.submitUnder(held.operations['cancel']!, held.lease);
-  const refused = t.rejects(submitted, { code: 'unavailable', cause: { code: 'QL002' } });
+  const refused = t.rejects(submitted, { code: 'unavailable', cause: { code: 'QL003' } });
   // It has proved its lease, and waits for the run.
   await until(held.isWaiting);
   await held.expire('holder');
@@ -142,4 +143,18 @@ t.test('who has taken a run over sees everything that was written under the leas
   const [lease] = (await claimer.claim('next', 1)) as [Lease];
   t.match(await held.store.submitUnder(held.operations['complete']!, lease), { kind: 'settled' });
   t.match(await held.store.submitUnder(held.operations['admit-attempt']!, lease), { kind: 'claimed' });
+});
+
+t.test('only what says that a lease is over is taken for that, not a refused change of history', async (t) => {
+  const held = await openHeld(t);
+  const session = await held.openSession();
+  const errorOf = (sql: string): Promise<unknown> =>
+    session.query(sql).then(
+      () => null,
+      (error: unknown) => toEdgeError(error, 'try it'),
+    );
+  t.equal(isLeaseOver(await errorOf("SELECT ql3.check_lease('unknown', 'nobody', 1)")), true);
+  const changed = await errorOf('UPDATE ql3.run_events SET record = record');
+  t.match(changed, { code: 'internal', message: /never changed/ });
+  t.equal(isLeaseOver(changed), false);
 });

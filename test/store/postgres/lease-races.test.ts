@@ -135,7 +135,7 @@ t.test('a transaction that has only proved its lease yet is waited for', async (
   t.equal(isAnswered, false);
   await session.query('COMMIT');
   t.match(await claiming, [{ runId, token: 2 }]);
-  await t.rejects(session.query(checkSql, [runId, 'old', lease.token]), { code: 'QL002' });
+  await t.rejects(session.query(checkSql, [runId, 'old', lease.token]), { code: 'QL003' });
 });
 
 t.test('what a transaction under the old lease has ended is not claimed behind it', async (t) => {
