@@ -64,7 +64,7 @@ export class Ground {
 
   /** Starts a runtime whose data, and with it its run directory, has that name: those of one name share a machine. */
   serve(data: string, options: { readonly url?: string; readonly concurrency?: number } = {}): Runtime {
-    const words = ['--lease-ms', `${leaseMs}`, '--concurrency', `${options.concurrency ?? 4}`, 'serve'];
+    const words = ['--lease', `${leaseMs / 1_000}`, '--concurrency', `${options.concurrency ?? 4}`, 'serve'];
     const started = this.#spawn(data, { url: options.url, words });
     let said = '';
     started.stderr?.on('data', (bytes) => {
@@ -77,7 +77,7 @@ export class Ground {
 
   /** Asks something of the database as an operator does. */
   async call(...words: readonly string[]): Promise<{ readonly code: number; readonly document: unknown }> {
-    const called = this.#spawn('caller', { words });
+    const called = this.#spawn('caller', { words: ['--json', ...words] });
     let out = '';
     called.stdout?.on('data', (bytes) => {
       out += bytes;

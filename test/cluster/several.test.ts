@@ -126,7 +126,7 @@ t.test('a cancel is answered by whoever was asked when the holder has stopped wh
   t.equal((await ground.show(runId)).run.status, 'cancelled');
   t.notOk(existsSync(`/proc/${gated.pids()[0]}`));
   t.same(kindsOf(gated), ['begin']);
-  t.match(await ground.call('runs', 'cancel', runId), { code: 0, document: { kind: 'settled' } });
+  t.match(await ground.call('runs', 'cancel', runId), { code: 0, document: { outcome: 'settled' } });
 });
 
 t.test(
