@@ -2,7 +2,8 @@
 // several runtimes share it; and, called as a program, the command line on such a database.
 import type { OptionValues } from './cli/options.ts';
 import { sharedLine } from './cli/shared-commands.ts';
-import { placeMissing, type SharedPlace } from './cli/shared-place.ts';
+import { placeMissing, type SharedSite } from './cli/shared-place.ts';
+import { createSharedSite } from './cli/shared-session.ts';
 import { startProgram } from './cli/start-program.ts';
 import type { Storage } from './cli/storage.ts';
 import { buildInfo } from './runtime/build-info.generated.ts';
@@ -30,10 +31,10 @@ const storage: Storage = {
   tryDurability: () => Promise.reject(placeMissing()),
 };
 
-function openShared({ store: url }: OptionValues): SharedPlace | null {
+function openShared({ store: url }: OptionValues): SharedSite | null {
   return url === undefined
     ? null
-    : {
+    : createSharedSite({
         name: nameOf(url),
         migrate: () => migratePostgres({ url }),
         openStore: (ports, log) =>
@@ -46,7 +47,7 @@ function openShared({ store: url }: OptionValues): SharedPlace | null {
             },
           }),
         openLeases: (ports, leaseMs) => openLeases({ ...ports, url, leaseMs }),
-      };
+      });
 }
 
 /** Without the password, wherever in the URL it is. */

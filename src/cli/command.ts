@@ -4,7 +4,7 @@ import type { Alarm, Clock } from '../core/ports.ts';
 import type { GivenSettings } from '../runtime/settings.ts';
 import type { OptionName, OptionValues, TextRule } from './options.ts';
 import type { Output } from './output.ts';
-import type { SharedPlace } from './shared-place.ts';
+import type { SharedSite } from './shared-place.ts';
 import type { Storage } from './storage.ts';
 
 export type Parameter = {
@@ -47,7 +47,7 @@ export type Context = {
   readonly output: Output;
   readonly storage: Storage;
   /** The database that several runtimes share; null where the data directory has its own. */
-  readonly shared: SharedPlace | null;
+  readonly shared: SharedSite | null;
   readonly clock: Clock;
   readonly alarm: Alarm;
   /** Absolute path of the data directory. */

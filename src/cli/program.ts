@@ -10,7 +10,7 @@ import { helpText, usageLine } from './help.ts';
 import { givenSettings, type OptionValues } from './options.ts';
 import { createOutput, type Output, type OutputStream } from './output.ts';
 import { neutralizeLines } from './plain-text.ts';
-import type { SharedPlace } from './shared-place.ts';
+import type { SharedSite } from './shared-place.ts';
 import type { Storage } from './storage.ts';
 
 export type ProgramOptions = {
@@ -23,7 +23,7 @@ export type ProgramOptions = {
   readonly line: CommandLine;
   readonly storage: Storage;
   /** See `Context`: given the options of the call. */
-  readonly openShared: (values: OptionValues) => SharedPlace | null;
+  readonly openShared: (values: OptionValues) => SharedSite | null;
   readonly clock: Clock;
   readonly alarm: Alarm;
   readonly environment: (name: string) => string | null;

@@ -19,6 +19,7 @@ import type { ReadPort } from '../runtime/verification.ts';
 import type { Context } from './command.ts';
 import { neutralize } from './plain-text.ts';
 import { type RunEndListener, watchDamage, watchRunEnds } from './run-ends.ts';
+import type { SharedOptions } from './shared-place.ts';
 import type { Holder, OpenStoreOptions, Reader } from './storage.ts';
 import { formatTime } from './times.ts';
 
@@ -54,7 +55,8 @@ const lookAgainMs = 100;
 /** Opens whichever way there is. Throws `busy` naming the holder where it cannot be reached for 5 s. */
 export async function openSession(context: Context, options: SessionOptions): Promise<Session> {
   if (context.shared !== null) {
-    return await (await import('./shared-session.ts')).openSharedSession(context, context.shared, options);
+    const shared = await context.shared.openSession(await sharedOptions(context, options.log));
+    return { ...shared, holder: null, isShared: true, engine: null };
   }
   if (!options.mayCreate) {
     (await context.storage.openReader({ data: context.data })).close();
@@ -84,6 +86,11 @@ async function explainBusy(
   const { pid, command, startedAtMs } = holder;
   const message = `${data} is held by process ${pid} (${command}) since ${formatTime(startedAtMs)}`;
   return new EdgeError('busy', message, { cause: error, hint: hintFor(holder) });
+}
+
+async function sharedOptions(context: Context, log: SessionOptions['log']): Promise<SharedOptions> {
+  const { data, runDirectory } = context;
+  return { data, runDirectory, log, settings: await readSettings(context) };
 }
 
 /** Tries again for 5 s while the directory is busy and that is worth it. */
@@ -295,10 +302,9 @@ export async function withReader<T>(context: Context, work: (reader: Reader) => 
 
 /** Reads for the length of one piece of work, from wherever the runs are. */
 export async function withReads<T>(context: Context, work: (reads: ReadPort) => T | Promise<T>): Promise<T> {
-  if (context.shared === null) {
-    return await withReader(context, work);
-  }
-  return await (await import('./shared-session.ts')).withSharedReads(context, context.shared, work);
+  return context.shared === null
+    ? await withReader(context, work)
+    : await context.shared.withReads(await sharedOptions(context, context.output.note), work);
 }
 
 /** The same for whoever tells of a broken config.json itself. */

@@ -1,5 +1,5 @@
-// `serve` on a shared database: one of the runtimes that carry its runs on, until it is stopped, or until nothing of the
-// whole database runs any more.
+// `serve` on a shared database: one of the runtimes that carry its runs on, until it is stopped, or until nothing of
+// the whole database runs any more.
 import { buildInfo } from '../runtime/build-info.generated.ts';
 import { Cluster } from '../runtime/cluster.ts';
 import type { OnStop } from '../runtime/settings.ts';

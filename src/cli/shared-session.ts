@@ -15,10 +15,8 @@ import type { ReadPort } from '../runtime/verification.ts';
 import type { Leases, SharedStore } from '../store/leases.ts';
 import { makeDirectories } from '../store/make-directories.ts';
 import type { Store } from '../store/store.ts';
-import type { Context } from './command.ts';
 import { hasEnded } from './run-ends.ts';
-import { readSettings, type Session, type SessionOptions } from './session.ts';
-import type { SharedPlace, SharedPorts } from './shared-place.ts';
+import type { SharedOptions, SharedPlace, SharedPorts, SharedSession, SharedSite } from './shared-place.ts';
 
 /** Between two looks at a run that somebody else carries on. */
 const lookAgainMs = 250;
@@ -32,27 +30,24 @@ export function openPorts({ bootId }: Pick<RuntimeSettings, 'bootId'>): SharedPo
   return { clock, alarm: realAlarm(clock), ids: realIds(clock) };
 }
 
-/** Reads for the length of one piece of work. */
-export async function withSharedReads<T>(
-  context: Context,
-  place: SharedPlace,
-  work: (reads: ReadPort) => T | Promise<T>,
-): Promise<T> {
-  const store = await place.openStore(openPorts(await readSettings(context)), context.output.note);
-  try {
-    return await work(store);
-  } finally {
-    await store.close();
-  }
+/** What commands do in a shared database. */
+export function createSharedSite(place: SharedPlace): SharedSite {
+  return {
+    ...place,
+    openSession: (options) => openSession(place, options),
+    async withReads({ settings, log }, work) {
+      const store = await place.openStore(openPorts(settings), log);
+      try {
+        return await work(store);
+      } finally {
+        await store.close();
+      }
+    },
+  };
 }
 
-export async function openSharedSession(
-  context: Context,
-  place: SharedPlace,
-  { log }: Pick<SessionOptions, 'log'>,
-): Promise<Session> {
-  const { data, runDirectory } = context;
-  const settings = await readSettings(context);
+async function openSession(place: SharedPlace, options: SharedOptions): Promise<SharedSession> {
+  const { data, settings, log } = options;
   makeDirectories(data);
   const ports = openPorts(settings);
   const shared = await place.openStore(ports, log);
@@ -65,13 +60,14 @@ export async function openSharedSession(
   const whole: Store = { ...shared, wake: () => {}, close: async () => {} };
   try {
     const engine = await openEngine({
-      ...{ data, runDirectory, settings, log, handlers: {}, onOutput: null, drives: false },
+      ...{ ...options, handlers: {}, onOutput: null, drives: false },
       openStore: async () => whole,
       sharing: { createStarts, whole, startByUptimeMs: () => Number.POSITIVE_INFINITY },
     });
     return {
       verbs: shareVerbs(engine.verbs, { ...ports, shared, leases }),
-      ...{ reads: shared, holder: null, isShared: true, engine: null, runDirectory: engine.runDirectory },
+      reads: shared,
+      runDirectory: engine.runDirectory,
       close: () => engine.close('detach').finally(closeAll),
     };
   } catch (error) {
