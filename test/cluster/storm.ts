@@ -36,7 +36,7 @@ export async function runStorm(storm: Storm): Promise<StormResult> {
   const beganMs = performance.now();
   try {
     const site = { root: ground.root, data: '', run: '', profile: 'standalone' as const };
-    const { code } = await ground.call('package', 'install', writeMixedPackage(site));
+    const { code } = await ground.ask('package', 'install', writeMixedPackage(site));
     if (code !== 0) {
       throw new TypeError(`install ended with ${code}`);
     }
