@@ -2,7 +2,8 @@ import t from 'tap';
 import { parseArguments } from '../../src/cli/arguments.ts';
 import { commands, edgeLine } from '../../src/cli/commands.ts';
 import { helpText } from '../../src/cli/help.ts';
-import { globalOptions, type OptionName, optionTable } from '../../src/cli/options.ts';
+import { type OptionName, optionTable } from '../../src/cli/options.ts';
+import { sharedLine } from '../../src/cli/shared-commands.ts';
 
 const nothing = () => null;
 
@@ -142,18 +143,23 @@ t.test('a short form stands for its option', async (t) => {
 });
 
 t.test('every option belongs to a command or to all of them, and every command has its own words', async (t) => {
-  const used = new Set<OptionName>([...globalOptions, ...commands.flatMap(({ options }) => options)]);
+  const lines = [edgeLine, sharedLine];
+  const used = new Set<OptionName>(
+    lines.flatMap((line) => [...line.globalOptions, ...line.commands.flatMap(({ options }) => options)]),
+  );
   t.same(
     Object.keys(optionTable).filter((name) => !used.has(name as OptionName)),
     [],
   );
-  const names = commands.map(({ words }) => words.join(' '));
-  t.equal(new Set(names).size, names.length);
-  t.notOk(commands.some(({ options }) => options.some((name) => globalOptions.includes(name))));
+  for (const line of lines) {
+    const names = line.commands.map(({ words }) => words.join(' '));
+    t.equal(new Set(names).size, names.length);
+    t.notOk(line.commands.some(({ options }) => options.some((name) => line.globalOptions.includes(name))));
+  }
 });
 
 t.test('every command loads its handler', async (t) => {
-  for (const { words, load } of commands) {
+  for (const { words, load } of [...commands, ...sharedLine.commands]) {
     t.type(await load(), 'function', words.join(' '));
   }
 });

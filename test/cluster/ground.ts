@@ -90,11 +90,10 @@ export class Ground {
     const given = words.filter((word) => word !== '--text' && word !== '--without-store');
     const place = isNamed ? ['--store', url ?? this.databases.urlOf(this.database)] : [];
     const format = words.includes('--text') ? [] : ['--json'];
-    const started = spawn(
-      process.execPath,
-      [this.#program, ...place, '--data', path.join(this.root, data), ...format, ...given],
-      { stdio: ['ignore', 'pipe', 'pipe'] },
-    );
+    const own = ['--data', path.join(this.root, data), '--run-dir', path.join(this.root, `${data}.run`)];
+    const started = spawn(process.execPath, [this.#program, ...place, ...own, ...format, ...given], {
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
     this.#running.add(started);
     const said = { out: '', err: '' };
     started.stdout.on('data', (bytes) => {
