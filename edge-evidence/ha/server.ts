@@ -1,5 +1,5 @@
-// One PostgreSQL server of the drill: its folder, its settings, its process. Reached through a Unix socket in its folder
-// and no other way. Knows nothing of the product.
+// One PostgreSQL server of the drill: its folder, settings and process. Reached through a Unix socket in its folder and
+// no other way. Knows nothing of the product.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { rmSync, writeFileSync } from 'node:fs';
