@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import type { Mode } from '../operation.ts';
 import { createRandom } from '../random.ts';
 import type { Part, PartOptions, Scenario } from '../report.ts';
+import { clearWhenEnded } from '../site-copy.ts';
 import { clockScenarios } from './clocks.ts';
 import { damageScenarios } from './damage.ts';
 import { failingCallScenarios } from './failing-calls.ts';
@@ -35,8 +36,6 @@ export const faultScenarios: readonly FaultScenario[] = [
 
 /** On two cores; much of a scenario is waiting. */
 const atATime = 2;
-
-const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
 const limits = [
   'faults are made by limits, small file systems, altered files and failing system calls, not by failing hardware',
@@ -86,18 +85,6 @@ export async function collectFaults(
     stopListening();
     clear();
   }
-}
-
-/** Somebody who is tired of waiting finds no mount, group or process of ours afterwards. */
-function clearWhenEnded(clear: () => void): () => void {
-  const hear = (signal: NodeJS.Signals) => {
-    clear();
-    stopListening();
-    process.kill(process.pid, signal);
-  };
-  const stopListening = () => void signals.forEach((signal) => void process.off(signal, hear));
-  signals.forEach((signal) => void process.on(signal, hear));
-  return stopListening;
 }
 
 type RunOptions = Pick<PartOptions, 'isQuick' | 'seed' | 'log'>;

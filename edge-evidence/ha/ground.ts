@@ -3,7 +3,7 @@
 import { chmodSync, mkdtempSync, realpathSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Client } from 'pg';
-import { clearFolder } from '../site-copy.ts';
+import { clearFolder, clearWhenEnded } from '../site-copy.ts';
 import { type CloneMethod, clone } from './clone.ts';
 import { type Link, openLink } from './link.ts';
 import { findPrograms, makeFolder, type Programs } from './programs.ts';
@@ -91,24 +91,4 @@ async function openGround(
       return session;
     },
   };
-}
-
-const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
-
-/** Somebody who is tired of waiting finds no server of ours afterwards. */
-function clearWhenEnded(clear: () => void): () => void {
-  const hear = (signal: NodeJS.Signals) => {
-    clear();
-    stopListening();
-    process.kill(process.pid, signal);
-  };
-  const stopListening = () => {
-    for (const signal of signals) {
-      process.off(signal, hear);
-    }
-  };
-  for (const signal of signals) {
-    process.on(signal, hear);
-  }
-  return stopListening;
 }

@@ -1,0 +1,91 @@
+// The old primary again: first by mistake, alone, as if nothing had happened; then as a standby of the new one.
+import type { Fresh } from './after.ts';
+import { rejoin } from './clone.ts';
+import { admitRun, type Drill, planRun, versionOf } from './drill.ts';
+import { type Doubt, writeProbe } from './failover.ts';
+import { controls, gates } from './gates.ts';
+import { admissionOf } from './ledger.ts';
+import { sessionNames, untilSynchronous, untilWaiting } from './replication.ts';
+import { compareTables } from './tables.ts';
+
+/** Somebody starts it again without having asked, and the old runtime, which heard of nothing, is still there. */
+export async function startAlone(drill: Drill, doubts: readonly Doubt[]): Promise<void> {
+  const { board, first } = drill;
+  const { old } = drill.ground;
+  const fenced = board.at(gates.fenced);
+  await old.start();
+  const probe = await writeProbe(drill, 'alone');
+  const pending = first.give(admissionOf(unknownPlan(drill)));
+  await untilWaiting(old, sessionNames.product, 1);
+  fenced.expect(probe.isOpen(), 'a write is acknowledged by an old primary that was started again alone');
+  fenced.expect(pending.now() === null, 'an admission is acknowledged by an old primary that was started again alone');
+  fenced.figure('shownByReads', await countShown(drill, doubts));
+  // Without synchronous standbys it is not fenced any more: what waited is acknowledged.
+  await old.alter('synchronous_standby_names', '');
+  const [write, admission] = [await probe.ended, await pending.answer];
+  board
+    .at(controls.unfenced)
+    .take([
+      ...(write === 'acknowledged' ? ['a write is acknowledged by an old primary'] : []),
+      ...('outcome' in admission ? ['an admission is acknowledged by an old primary'] : []),
+    ]);
+  await old.crash();
+  await first.kill();
+}
+
+/** Not in the ledger: nobody may ever know of it. */
+function unknownPlan(drill: Drill) {
+  const { plan } = planRun(drill, 'chain');
+  drill.ledger.runs.delete(plan.runId);
+  return plan;
+}
+
+/**
+ * A read waits for no standby: what was in doubt on this disk alone is shown as if it had happened. Only being out of
+ * reach helps against that, which is why it is a figure here and a limit of the report.
+ */
+async function countShown({ first }: Drill, doubts: readonly Doubt[]): Promise<number> {
+  let shown = 0;
+  for (const { run, isThere, protocol } of doubts) {
+    if (!isThere && protocol === 'admit') {
+      const answer = await first.give(admissionOf(run.plan)).answer;
+      shown += 'outcome' in answer ? 1 : 0;
+    }
+  }
+  return shown;
+}
+
+/** Brings it back, and compares it with the new primary. */
+export async function comeBack(drill: Drill, [one]: Fresh): Promise<string> {
+  const { board, log } = drill;
+  const { old, next, toNext } = drill.ground;
+  const rejoined = board.at(gates.rejoined);
+  const beganMs = performance.now();
+  const method = await rejoin(next, old);
+  old.follow(toNext.host, { synchronous_commit: 'remote_apply', synchronous_standby_names: next.name });
+  await old.start();
+  await next.alter('synchronous_standby_names', old.name);
+  await untilSynchronous(next, old);
+  rejoined.figure('rejoinMs', performance.now() - beganMs);
+  const [receiver] = await old.ask<{ status: string; received_tli: number }>(
+    'SELECT status, received_tli FROM pg_stat_wal_receiver',
+  );
+  rejoined.expect(receiver?.status === 'streaming', `it is not streaming but ${receiver?.status}`);
+  rejoined.expect(receiver?.received_tli === 2, `it receives timeline ${receiver?.received_tli}`);
+  rejoined.expect((await old.value('SELECT pg_is_in_recovery()')) === 'true', 'it is no standby');
+  const session = await drill.ground.openSession(old);
+  const run = planRun(drill, 'chain');
+  await admitRun(one, run);
+  rejoined.expect((await versionOf(session, run.plan.runId)) > 0, 'what is acknowledged now is not applied on it');
+  await one.order({ verb: 'carryOn', isBackwards: false });
+  const { tables, rows, differences } = await compareTables(next, old);
+  board.at(gates.equal).take(differences);
+  board.at(gates.equal).figure('tables', tables);
+  board.at(gates.equal).figure('rows', rows);
+  const left = await session.query("SELECT name FROM drill_probe WHERE name IN ('cut off', 'alone')");
+  board
+    .at(gates.forgotten)
+    .expect(left.rows.length === 0, `it still has ${left.rows.length} rows that nobody else has`);
+  log(`the old primary is back by ${method}: ${rows} rows of ${tables} tables are the same`);
+  return method;
+}
