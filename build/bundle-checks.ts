@@ -13,7 +13,7 @@ const requests = /\b(?:require|import)\(\s*["'`]([^"'`]+)["'`]/g;
 export function findForeignImports({ entry, bytes, code, metafile }: Bundle): string[] {
   const isPart = (name: string) => entry.isProgram && /^\.\/[\w-]+\.js$/.test(name);
   const isAllowed = (name: string) =>
-    name.startsWith('node:') || isPart(name) || (name === 'pg' && entry.output.includes('postgres'));
+    name.startsWith('node:') || isPart(name);
   const texts = [...code, Buffer.from(bytes).toString('latin1')];
   const asked = texts.flatMap((text) => [...text.matchAll(requests)].map(([, name]) => name ?? ''));
   const foreign = new Set([...listExternals(metafile), ...asked].filter((name) => !isAllowed(name)));

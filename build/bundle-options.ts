@@ -2,7 +2,7 @@
 import { builtinModules } from 'node:module';
 import path from 'node:path';
 import { type BuildOptions, build, type Metafile, type Plugin, transform } from 'esbuild';
-import { type EntryPoint, evidence } from './entry-points.ts';
+import { type EntryPoint, evidence, postgres } from './entry-points.ts';
 import { packProgram, partName, renameParts } from './pack.ts';
 import { packageOf, readPackage } from './project.ts';
 
@@ -25,6 +25,15 @@ const nodePrefix: Plugin = {
   },
 };
 
+// The driver asks for its native variant only where somebody wants that, and for another platform's sockets never.
+const withoutNative: Plugin = {
+  name: 'without-native',
+  setup({ onResolve, onLoad }) {
+    onResolve({ filter: /^pg-(native|cloudflare)$/ }, ({ path: name }) => ({ path: name, namespace: 'absent' }));
+    onLoad({ filter: /.*/, namespace: 'absent' }, () => ({ contents: 'module.exports = {};' }));
+  },
+};
+
 /** The first Node whose SQLite and whose own functions this product is built on. */
 export const nodeMajorMin = 24;
 
@@ -39,7 +48,7 @@ const sharedOptions = {
   charset: 'ascii',
   legalComments: 'none',
   plugins: [nodePrefix],
-  // Only Node's own modules and the optional peer of the PostgreSQL module stay outside.
+  // Only Node's own modules stay outside; the driver of PostgreSQL is in the one file that is named after it.
   external: ['pg'],
   logLevel: 'silent',
 } satisfies BuildOptions;
@@ -61,6 +70,9 @@ export function bundleEntry(root: string, entry: EntryPoint): Promise<Bundle> {
   if (entry.output === evidence.output) {
     return bundleLibrary(root, entry, evidenceOptions(root));
   }
+  if (entry.output === postgres.output) {
+    return bundleLibrary(root, entry, { external: [], plugins: [withoutNative, nodePrefix] });
+  }
   return entry.isProgram ? bundleProgram(root, entry) : bundleLibrary(root, entry);
 }
 
@@ -76,9 +88,9 @@ function evidenceOptions(root: string): MoreOptions {
   };
 }
 
-type MoreOptions = Required<Pick<BuildOptions, 'banner' | 'define'>>;
+type MoreOptions = Pick<BuildOptions, 'banner' | 'define' | 'external' | 'plugins'>;
 
-async function bundleLibrary(root: string, entry: EntryPoint, more: Partial<MoreOptions> = {}): Promise<Bundle> {
+async function bundleLibrary(root: string, entry: EntryPoint, more: MoreOptions = {}): Promise<Bundle> {
   const options = { ...optionsOf(root, entry), ...more };
   const result = await build({ ...options, supported, outfile: `dist/${entry.output}`, format: 'cjs' });
   const { contents, text } = result.outputFiles[0]!;

@@ -20,16 +20,28 @@ type LockFile = { readonly packages: Readonly<Record<string, { readonly integrit
 export function readComponent(root: string, name: string): Component {
   const folder = `node_modules/${name}`;
   const { version, license } = JSON.parse(readText(root, `${folder}/package.json`));
-  const file = readdirSync(path.join(root, folder)).find((entry) => /^licen[cs]e(\.(md|txt))?$/i.test(entry));
+  const licenseText = findLicenseText(root, folder);
   const lock: LockFile = JSON.parse(readText(root, 'package-lock.json'));
   const integrity = lock.packages[folder]?.integrity;
-  if (file === undefined || integrity === undefined || !integrity.startsWith('sha512-')) {
+  if (licenseText === null || integrity === undefined || !integrity.startsWith('sha512-')) {
     throw new EdgeError('invalid', `${name} cannot be shipped: no licence text, or no SHA-512 in the lock file`, {
       hint: 'bundle only packages that carry their licence; run npm install to mend the lock file',
     });
   }
   const archiveSha512 = Buffer.from(integrity.slice('sha512-'.length), 'base64').toString('hex');
-  return { name, version, license, licenseText: readText(root, `${folder}/${file}`).trim(), archiveSha512 };
+  return { name, version, license, licenseText, archiveSha512 };
+}
+
+/** A file of its own, or the last section of the read-me. */
+function findLicenseText(root: string, folder: string): string | null {
+  const files = readdirSync(path.join(root, folder));
+  const file = files.find((entry) => /^licen[cs]e(\.(md|txt))?$/i.test(entry));
+  if (file !== undefined) {
+    return readText(root, `${folder}/${file}`).trim();
+  }
+  const readme = files.find((entry) => /^readme\.md$/i.test(entry));
+  const text = readme === undefined ? '' : readText(root, `${folder}/${readme}`);
+  return /\n#+ *licen[cs]e *\n+(Copyright|The MIT License)[^#]*$/i.exec(text)?.[0].replace(/^\n#+.*\n+/, '').trim() ?? null;
 }
 
 /** One text with the licence of each bundled package. */

@@ -19,6 +19,13 @@ export const evidence: EntryPoint = {
   isProgram: false,
 };
 
+/** The cluster's store with its driver inside: the one file that has anything of PostgreSQL. */
+export const postgres: EntryPoint = {
+  source: 'src/postgres.ts',
+  output: 'qinglong-edge-postgres.cjs',
+  isProgram: false,
+};
+
 /** The program, what collects evidence where package.json names it, and each subpath that package.json exports. */
 export function listEntryPoints({ exports, bin }: PackageJson): EntryPoint[] {
   const libraries = Object.values(exports).flatMap((target) => {
@@ -26,7 +33,8 @@ export function listEntryPoints({ exports, bin }: PackageJson): EntryPoint[] {
       return [];
     }
     const output = path.basename(target.default);
-    return [{ source: `src/${path.basename(output, '.cjs')}.ts`, output, isProgram: false }];
+    const source = `src/${path.basename(output, '.cjs').replace(/^qinglong-edge-/, '')}.ts`;
+    return [{ source, output, isProgram: false }];
   });
   const hasEvidence = Object.values(bin).some((target) => path.basename(target) === evidence.output);
   return [program, ...(hasEvidence ? [evidence] : []), ...libraries];

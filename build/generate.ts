@@ -1,7 +1,7 @@
 // `npm run generate`: writes every generated module. `--check` writes nothing and fails when one is stale, naming it.
 import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { generateMigrations, generateSchemaFingerprint } from './generate-store.ts';
+import { generateMigrations, generateRoles, generateSchemaFingerprint } from './generate-store.ts';
 import { generateBuildInfo, generateScripts } from './generate-texts.ts';
 import { formatGenerated, type GeneratedFile, generatedEnding } from './generated-file.ts';
 import { listFiles, projectRoot, readText } from './project.ts';
@@ -9,7 +9,9 @@ import { listFiles, projectRoot, readText } from './project.ts';
 /** All generated files as they should be. */
 export function generateAll(root: string): GeneratedFile[] {
   const files = [
-    ...generateMigrations(root),
+    ...generateMigrations(root, 'sqlite'),
+    ...generateMigrations(root, 'postgres'),
+    ...generateRoles(root),
     ...generateSchemaFingerprint(root),
     ...generateScripts(root),
     ...generateBuildInfo(root),

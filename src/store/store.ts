@@ -44,18 +44,25 @@ export type StoreInfo = {
   readonly capability: { readonly name: string; readonly version: number };
 };
 
-export type Store = {
+/** What any database gives, one of several processes included; protocols and who looks need no more. */
+export type OperationStore = {
   readonly info: StoreInfo;
-  /** Sets the hooks; once, before the first submit. */
-  attach(hooks: TurnHooks): void;
   /**
-   * Puts an operation into the inbox; resolves with its outcome after the turn's COMMIT and effects.
+   * Puts an operation into the inbox; resolves with its outcome after its COMMIT and effects. Operations of one run are
+   * carried out in the order in which they are submitted.
    * Rejects with `busy` (256 pending), `unavailable` (closing), `full`, `unknown-outcome`, or what the operation threw.
    */
   submit<O>(operation: Operation<O>): Promise<O>;
+  /** Sees what was submitted before it of the same run. */
+  read<N extends ReadName>(request: ReadRequest<N>): Promise<Reads[N]['rows']>;
+  /** Drains accepted operations, then closes the database. */
+  close(): Promise<void>;
+};
+
+/** The store of one process, which does all its work in turns; closing it drops the holder lock too. */
+export type Store = OperationStore & {
+  /** Sets the hooks; once, before the first submit. */
+  attach(hooks: TurnHooks): void;
   /** Makes a turn happen soon although nothing was submitted, so that `closing` runs. */
   wake(): void;
-  read<N extends ReadName>(request: ReadRequest<N>): Promise<Reads[N]['rows']>;
-  /** Drains accepted operations, then closes the database and drops the holder lock. */
-  close(): Promise<void>;
 };

@@ -19,7 +19,7 @@ import { cancel } from '../../src/protocol/cancel.ts';
 import { changeLifecycle, install, quarantine } from '../../src/protocol/package.ts';
 import { operation } from '../../src/protocol/protocol.ts';
 import { type PackageHead, read, type StepPlace } from '../../src/protocol/reads.ts';
-import type { Store } from '../../src/store/store.ts';
+import type { OperationStore } from '../../src/store/store.ts';
 
 export const projectId = 'local';
 export const packageName = 'sample';
@@ -41,7 +41,7 @@ export function createTestClock(wallMs = Date.UTC(2027, 0, 1)): TestClock {
 
 export type World = {
   readonly clock: TestClock;
-  readonly store: Store;
+  readonly store: OperationStore;
 };
 
 /** One case of the contract, run against every store by that store's own test file. */

@@ -1,0 +1,87 @@
+-- Attempts; an attempt is admitted in one epoch of one step, and its row is the ledger entry of that admission.
+-- `claim_number` only says which was admitted later.
+CREATE TABLE ql3.run_attempts (
+  claim_number bigint GENERATED ALWAYS AS IDENTITY,
+  record jsonb NOT NULL CHECK (pg_column_size(record) <= 65536), -- 4 × stepRunBytesMax
+  run_id ql3.portable_id NOT NULL GENERATED ALWAYS AS (record ->> 'runId') STORED,
+  number ql3.counter NOT NULL GENERATED ALWAYS AS ((record ->> 'number')::integer) STORED,
+  step_run_id ql3.portable_id NOT NULL GENERATED ALWAYS AS (record ->> 'stepRunId') STORED,
+  step_run_version ql3.counter NOT NULL GENERATED ALWAYS AS ((record ->> 'stepRunVersion')::integer) STORED,
+  status text NOT NULL GENERATED ALWAYS AS (record ->> 'status') STORED
+    CHECK (status IN ('claimed', 'starting', 'running', 'succeeded', 'failed', 'cancelled', 'timed_out', 'lost')),
+  digest ql3.digest NOT NULL GENERATED ALWAYS AS (decode(record ->> 'digest', 'hex')) STORED,
+  PRIMARY KEY (run_id, number),
+  UNIQUE (run_id, step_run_id, step_run_version),
+  FOREIGN KEY (run_id) REFERENCES ql3.runs (run_id),
+  CHECK ((record ->> 'bootId' IS NULL) = (record ->> 'startedAtMs' IS NULL)),
+  CHECK (record ->> 'startedAtMs' IS NOT NULL OR status IN ('claimed', 'cancelled', 'timed_out', 'lost')),
+  CHECK ((record ->> 'finishedAtMs' IS NOT NULL) = (status NOT IN ('claimed', 'starting', 'running')))
+);
+
+CREATE INDEX live_attempts ON ql3.run_attempts (claim_number) WHERE status IN ('claimed', 'starting', 'running');
+
+-- The one way to write a run that exists: its events, and exactly the records that they change. Raises where the run,
+-- or a record that changes, is not the one that the decision was made on.
+CREATE FUNCTION ql3.append(change jsonb) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  id text := change #>> '{run,id}';
+  changed integer;
+BEGIN
+  UPDATE ql3.runs AS r SET record = change -> 'run'
+  WHERE r.run_id = id AND r.version = (change ->> 'expectedVersion')::integer;
+  IF NOT FOUND THEN
+    RAISE EXCEPTION 'run % is still at version %', id, change ->> 'expectedVersion' USING ERRCODE = 'QL001';
+  END IF;
+  INSERT INTO ql3.run_events (record) SELECT value FROM jsonb_array_elements(change -> 'events');
+  UPDATE ql3.step_runs AS s SET record = c.value -> 'record'
+  FROM jsonb_array_elements(change -> 'steps') AS c
+  WHERE s.run_id = id AND s.step_key = c.value #>> '{record,stepKey}'
+    AND s.digest = decode(c.value ->> 'expectedDigest', 'hex');
+  GET DIAGNOSTICS changed = ROW_COUNT;
+  IF changed <> jsonb_array_length(change -> 'steps') THEN
+    RAISE EXCEPTION 'the steps of run % are still those that were read', id USING ERRCODE = 'QL001';
+  END IF;
+  INSERT INTO ql3.run_attempts (record) SELECT value FROM jsonb_array_elements(change -> 'newAttempts');
+  UPDATE ql3.run_attempts AS a SET record = c.value -> 'record'
+  FROM jsonb_array_elements(change -> 'attempts') AS c
+  WHERE a.run_id = id AND a.number = (c.value #>> '{record,number}')::integer
+    AND a.digest = decode(c.value ->> 'expectedDigest', 'hex');
+  GET DIAGNOSTICS changed = ROW_COUNT;
+  IF changed <> jsonb_array_length(change -> 'attempts') THEN
+    RAISE EXCEPTION 'the attempts of run % are still those that were read', id USING ERRCODE = 'QL001';
+  END IF;
+END
+$$;
+
+-- Removes runs that have ended, whole, and returns how many. Their keys stay until they expire.
+CREATE FUNCTION ql3.prune(run_ids text[]) RETURNS integer
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  ended text[];
+BEGIN
+  SELECT coalesce(array_agg(r.run_id::text), '{}') INTO ended
+  FROM (
+    SELECT run_id FROM ql3.runs WHERE run_id = ANY (run_ids) AND status <> 'running' ORDER BY run_id FOR UPDATE
+  ) AS r;
+  INSERT INTO ql3.retention_gate (gate_id) VALUES (1);
+  DELETE FROM ql3.run_attempts WHERE run_id = ANY (ended);
+  DELETE FROM ql3.plugin_package_workflow_admission_steps WHERE run_id = ANY (ended);
+  DELETE FROM ql3.plugin_package_workflow_admissions WHERE run_id = ANY (ended);
+  DELETE FROM ql3.run_events WHERE run_id = ANY (ended);
+  DELETE FROM ql3.step_runs WHERE run_id = ANY (ended);
+  DELETE FROM ql3.set_aside WHERE run_id = ANY (ended);
+  DELETE FROM ql3.runs WHERE run_id = ANY (ended);
+  DELETE FROM ql3.retention_gate;
+  RETURN cardinality(ended);
+END
+$$;
+
+REVOKE ALL ON FUNCTION ql3.append, ql3.prune FROM PUBLIC;
+GRANT SELECT ON ql3.run_attempts TO ql3_runtime;
+GRANT INSERT (record), UPDATE (record) ON ql3.run_attempts TO ql3_runtime;
+GRANT EXECUTE ON FUNCTION ql3.append, ql3.prune TO ql3_runtime;
+
+SELECT ql3.change_capability(
+  44, 45, '{"plugin_package_workflow_admission": 1, "workflow_task_attempt_admission": 1}'
+);

@@ -1,0 +1,22 @@
+// Bounds of this adapter. Apart from core/limits.ts, because that table is in the edge bundle, which has no byte of
+// PostgreSQL.
+export const bounds = {
+  // Sessions cost the server a process each; commits of one group share a sync whichever sessions they come from.
+  connectionsDefault: 4,
+  connectionsMax: 32,
+
+  connectMsMax: 5_000,
+  // A statement of ours touches one run or one page; what takes longer is stuck.
+  statementMsMax: 10_000,
+  // Rows are locked for a few round trips.
+  lockMsMax: 2_000,
+  // A client that lives sends its next statement within a round trip.
+  idleInTransactionMsMax: 10_000,
+  // Longer than the server takes to give up by itself: only a peer that is gone without a word is met by this.
+  answerMsMax: 15_000,
+
+  // Tries of one operation without a pause; then one after each pause, until limits.turnRetryMsMax is over.
+  triesMax: 3,
+  retryPauseMsMin: 20,
+  retryPauseMsMax: 500,
+} as const;

@@ -1,0 +1,115 @@
+// One session with the server. Owns its socket and what becomes of it; sends several statements at once and waits for
+// all their answers. Knows nothing of transactions. An error of the connection, whenever it strikes, goes to whoever
+// waits for an answer, and otherwise only marks the session as broken: it never ends the process.
+import { Client } from 'pg';
+import { bounds } from './bounds.ts';
+import { toEdgeError } from './failure.ts';
+import { decodeJson } from './jsonb.ts';
+
+export type SqlValue = null | number | string;
+
+export type Statement = {
+  readonly text: string;
+  readonly values: readonly SqlValue[];
+  /** Prepared under this name at its first use in a session; null for what is sent once. */
+  readonly name: string | null;
+};
+
+export type Answer =
+  | { readonly rows: readonly Readonly<Record<string, unknown>>[]; readonly command: string }
+  | { readonly error: unknown };
+
+const jsonbOid = 3802;
+// Everything comes as text; integers beyond 32 bits arrive inside of jsonb.
+const types = { getTypeParser: (oid: number) => (oid === jsonbOid ? decodeJson : (text: string) => text) };
+
+export class Connection {
+  readonly #client: Client;
+  #isBroken = false;
+  /** What the server warned of since the last look. */
+  #warnings: string[] = [];
+  /** How often this session sent something and waited. */
+  roundTrips = 0;
+
+  private constructor(client: Client) {
+    this.#client = client;
+    client.on('error', () => {
+      this.#isBroken = true;
+    });
+    client.on('end', () => {
+      this.#isBroken = true;
+    });
+    client.on('notice', ({ severity, message }) => {
+      if (severity === 'WARNING') {
+        this.#warnings.push(message ?? '');
+      }
+    });
+  }
+
+  /** Throws `unavailable` where the server cannot be reached or refuses. */
+  static async open(url: string): Promise<Connection> {
+    const client = new Client({
+      connectionString: url,
+      application_name: 'qinglong-edge',
+      connectionTimeoutMillis: bounds.connectMsMax,
+      statement_timeout: bounds.statementMsMax,
+      lock_timeout: bounds.lockMsMax,
+      idle_in_transaction_session_timeout: bounds.idleInTransactionMsMax,
+      query_timeout: bounds.answerMsMax,
+      keepAlive: true,
+      pipeline: true,
+      types: types as never,
+    });
+    const connection = new Connection(client);
+    try {
+      await client.connect();
+      return connection;
+    } catch (error) {
+      connection.#isBroken = true;
+      await connection.end();
+      throw toEdgeError(error, 'connect to PostgreSQL');
+    }
+  }
+
+  get isBroken(): boolean {
+    return this.#isBroken;
+  }
+
+  /** Sends all of them at once; resolves with their answers, in order, when the last one is there. Never rejects. */
+  exchange(statements: readonly Statement[]): Promise<readonly Answer[]> {
+    this.roundTrips += 1;
+    return Promise.all(
+      statements.map(async ({ text, values, name }): Promise<Answer> => {
+        try {
+          const query = { text, values: [...values], ...(name === null ? {} : { name }) };
+          const { rows, command } = await this.#client.query(query);
+          return { rows, command };
+        } catch (error) {
+          return { error };
+        }
+      }),
+    );
+  }
+
+  takeWarnings(): readonly string[] {
+    const warnings = this.#warnings;
+    this.#warnings = [];
+    return warnings;
+  }
+
+  /** Never throws; a session that does not say goodbye in time is dropped. */
+  async end(): Promise<void> {
+    const isSilent = this.#isBroken;
+    this.#isBroken = true;
+    try {
+      if (isSilent) {
+        // A socket that never connected has no end to wait for.
+        void this.#client.end().catch(() => {});
+        return;
+      }
+      await this.#client.end();
+    } catch {
+      // It is gone, which is what was asked for.
+    }
+  }
+}

@@ -1,0 +1,137 @@
+// Puts the PostgreSQL store together: sessions, readiness, lanes. Owns nothing of the rules: protocols decide, this
+// stores.
+import { assert } from '../../core/errors.ts';
+import { limits } from '../../core/limits.ts';
+import type { Alarm, Clock, Ids, Now } from '../../core/ports.ts';
+import type { Operation } from '../../protocol/protocol.ts';
+import type { ReadName, ReadRequest, Reads } from '../../protocol/reads.ts';
+import type { OperationStore, StoreInfo, TurnHooks } from '../store.ts';
+import { bounds } from './bounds.ts';
+import { type CarrierOptions, type Committed, carryOut, look } from './carrier.ts';
+import { Lanes } from './lanes.ts';
+import { Pool } from './pool.ts';
+import { checkReadiness } from './readiness.ts';
+import { createReads } from './reads.ts';
+
+export type PostgresStoreOptions = {
+  /** `postgres://user:password@host/database`, with whatever else libpq's URLs say. */
+  readonly url: string;
+  /** Sessions at most: 1 to 32. */
+  readonly connectionsMax?: number;
+  /** Its uptime and boot id; the wall time of decisions is the database's. */
+  readonly clock: Clock;
+  readonly alarm: Alarm;
+  readonly ids: Ids;
+  /** Wall time is believed from here on: the bundle's build date. */
+  readonly trustedFromMs: number;
+  /** What nobody waits for, and yet must be known: an operation that followed another failed alone. */
+  readonly report: { failed(operation: Operation | null, error: unknown): void };
+  /** The time of a decision, given what the database's clock says; tests make it stand still. */
+  readonly observe?: (databaseMs: number) => Now;
+};
+
+/** What may be hooked here: there is no turn whose end anything could still be added to. */
+export type PostgresHooks = Pick<TurnHooks, 'committed' | 'doubted'>;
+
+export type PostgresStore = OperationStore & {
+  /** Sets the hooks; once, before the first submit. */
+  attach(hooks: PostgresHooks): void;
+  /** How often something was sent and waited for: what distance costs. */
+  readonly roundTrips: number;
+};
+
+/**
+ * Opens the store of a migrated database. Throws `unavailable` where the server cannot be reached, is older than 15,
+ * only reads, or has another schema version; `damaged` naming what differs from this one.
+ */
+export async function openPostgresStore(options: PostgresStoreOptions): Promise<PostgresStore> {
+  const { url, connectionsMax = bounds.connectionsDefault, clock, ids, observe } = options;
+  assert(connectionsMax >= 1 && connectionsMax <= bounds.connectionsMax, 'a store has 1 to 32 sessions');
+  const pool = new Pool(url, connectionsMax);
+  let info: StoreInfo;
+  try {
+    const connection = await pool.acquire();
+    try {
+      info = await checkReadiness(connection);
+    } finally {
+      pool.release(connection);
+    }
+  } catch (error) {
+    await pool.close();
+    throw error;
+  }
+  const { alarm, trustedFromMs } = options;
+  const carrying: CarrierOptions = {
+    ...{ pool, clock, alarm, trustedFromMs, partOf: createReads() },
+    observe: observe ?? ((databaseMs) => ({ ...clock.observe(), wallMs: databaseMs })),
+    drawIds: ({ freshIds }) => Array.from({ length: freshIds }, () => ids.fresh()),
+  };
+  return createStore({ info, pool, carrying, report: options.report });
+}
+
+type StoreParts = {
+  readonly info: StoreInfo;
+  readonly pool: Pool;
+  readonly carrying: CarrierOptions;
+  readonly report: PostgresStoreOptions['report'];
+};
+
+function createStore({ info, pool, carrying, report }: StoreParts): PostgresStore {
+  const lanes = new Lanes(limits.operationsPendingMax);
+  let hooks: PostgresHooks | null = null;
+  const operate = async (operation: Operation): Promise<unknown> => {
+    const committed = await carryOutOrDoubt(operation);
+    if (committed.settled.length > 0) {
+      hooks?.committed(committed.settled);
+    }
+    for (const failure of committed.failures) {
+      report.failed(failure.operation, failure.error);
+    }
+    for (const rest of committed.rest) {
+      lanes
+        .continue(laneOf(Object.values(rest.load())), () => operate(rest))
+        .catch((error: unknown) => {
+          report.failed(rest, error);
+        });
+    }
+    return committed.outcome;
+  };
+  const carryOutOrDoubt = async (operation: Operation): Promise<Committed> => {
+    try {
+      return await carryOut({ operation, freshIds: carrying.drawIds(operation) }, carrying);
+    } catch (error) {
+      if (error instanceof Error && 'code' in error && error.code === 'unknown-outcome') {
+        hooks?.doubted?.();
+      }
+      throw error;
+    }
+  };
+  return {
+    info,
+    get roundTrips() {
+      return pool.roundTrips;
+    },
+    attach(attached) {
+      assert(hooks === null, 'hooks are attached once');
+      hooks = attached;
+    },
+    submit: <O>(operation: Operation<O>) =>
+      lanes.accept(laneOf(Object.values(operation.load())), () => operate(operation)) as Promise<O>,
+    read: <N extends ReadName>(request: ReadRequest<N>): Promise<Reads[N]['rows']> =>
+      lanes.accept(laneOf([request as ReadRequest]), () => look(request, carrying)),
+    async close() {
+      await lanes.close();
+      await pool.close();
+    },
+  };
+}
+
+/** The run that an operation reads, if it names one: its order is kept. */
+function laneOf(requests: readonly ReadRequest[]): string | null {
+  for (const { args } of requests) {
+    if ('runId' in args) {
+      return args.runId;
+    }
+  }
+  return null;
+}

@@ -1,0 +1,269 @@
+// One try of one operation, with all that follows it, as one SERIALIZABLE transaction on one session. Owns what is sent
+// together, and what a failure says of the outcome; never tries anything again.
+//
+//   [BEGIN, reads] ─▶ decide ─▶ [writes, COMMIT]                                                 alone
+//   [BEGIN, reads] ─▶ decide ─▶ [writes, SAVEPOINT, reads] ─▶ decide ─▶ … ─▶ [writes, COMMIT]    with followers
+//
+// Each pair of brackets is one round trip. What was sent together cannot be told apart where it fails: such a try ends
+// `unclear`, and the next one is `careful`, with a round trip for each of them.
+import { assert } from '../../core/errors.ts';
+import { limits } from '../../core/limits.ts';
+import type { Now } from '../../core/ports.ts';
+import type { Decision, Operation } from '../../protocol/protocol.ts';
+import type { ReadRequest } from '../../protocol/reads.ts';
+import type { Settled } from '../store.ts';
+import type { Answer, Connection, Statement } from './connection.ts';
+import { isAftermath, isCollision, isConflict, isServerError, isSessionLost, toEdgeError } from './failure.ts';
+import { combineReads } from './query.ts';
+import type { PartOfRequest } from './reads.ts';
+import { writeAppend, writeLedger } from './writes.ts';
+
+export type Work = { readonly operation: Operation; readonly freshIds: readonly string[] };
+
+export type TransactionParts = {
+  readonly partOf: PartOfRequest;
+  /** The time of a decision, given what the database's clock says. */
+  readonly observe: (databaseMs: number) => Now;
+  readonly trustedFromMs: number;
+  readonly drawIds: (operation: Operation) => readonly string[];
+};
+
+export type Tried =
+  | {
+      readonly kind: 'committed';
+      readonly outcome: unknown;
+      readonly settled: readonly Settled[];
+      readonly failures: readonly { readonly operation: Operation; readonly error: unknown }[];
+      /** What follows but has no place in this transaction any more. */
+      readonly rest: readonly Operation[];
+    }
+  /** Others were in the way; it certainly did not happen. */
+  | { readonly kind: 'conflict'; readonly error: unknown }
+  /** It certainly did not happen; a careful try will tell whose doing that was. */
+  | { readonly kind: 'unclear' }
+  /** It certainly did not happen, and would not the next time. */
+  | { readonly kind: 'failed'; readonly error: unknown }
+  /** COMMIT was sent, and nobody can say. */
+  | { readonly kind: 'unknown'; readonly error: unknown };
+
+const plain = (text: string): Statement => ({ text, values: [], name: null });
+const begin = plain('BEGIN ISOLATION LEVEL SERIALIZABLE');
+const savepoint = plain('SAVEPOINT operation');
+const rollbackToSavepoint = plain('ROLLBACK TO SAVEPOINT operation');
+const commit = plain('COMMIT');
+const rollback = plain('ROLLBACK');
+
+/** Ends the whole try. */
+class Gone {
+  readonly tried: Tried;
+
+  constructor(tried: Tried) {
+    this.tried = tried;
+  }
+}
+
+type Decided = Pick<Decision<unknown>, 'outcome' | 'follow'> & { readonly runId: string | null };
+
+/** Tries it once. The session is outside of a transaction afterwards, or broken. Never throws but for a defect. */
+export async function tryOperation(
+  connection: Connection,
+  work: Work,
+  options: TransactionParts & { readonly isCareful: boolean },
+): Promise<Tried> {
+  const transaction = new Transaction(connection, options);
+  try {
+    return await transaction.carryOut(work);
+  } catch (error) {
+    await transaction.abandon();
+    if (error instanceof Gone) {
+      return error.tried;
+    }
+    return { kind: 'failed', error };
+  }
+}
+
+class Transaction {
+  readonly #connection: Connection;
+  readonly #options: TransactionParts & { readonly isCareful: boolean };
+  #isOpen = false;
+  /** Writes that are decided and not sent yet. */
+  #unsent: Statement[] = [];
+  readonly #settled: Settled[] = [];
+  readonly #failures: { operation: Operation; error: unknown }[] = [];
+
+  constructor(connection: Connection, options: TransactionParts & { readonly isCareful: boolean }) {
+    this.#connection = connection;
+    this.#options = options;
+  }
+
+  /** Depth first, so that what follows an operation sees exactly its writes. */
+  async carryOut({ operation, freshIds }: Work): Promise<Tried> {
+    const first = await this.#decide({ operation, freshIds }, begin);
+    const waiting = [...(first.follow ?? [])];
+    this.#settle(operation, first);
+    await this.#sendIfCareful(operation);
+    let count = 0;
+    for (; waiting.length > 0 && count < limits.followMax; count += 1) {
+      waiting.unshift(...(await this.#follow(waiting.shift() as Operation)));
+    }
+    const isShared = count > 0;
+    return this.#commit({ operation, outcome: first.outcome, rest: waiting, isShared });
+  }
+
+  async #follow(operation: Operation): Promise<readonly Operation[]> {
+    const settledBefore = this.#settled.length;
+    try {
+      const decided = await this.#decide({ operation, freshIds: this.#options.drawIds(operation) }, savepoint);
+      this.#settle(operation, decided);
+      await this.#sendIfCareful(null);
+      return decided.follow ?? [];
+    } catch (error) {
+      if (error instanceof Gone) {
+        throw error;
+      }
+      // Only this one is undone. Its writes were not sent, or were sent alone.
+      this.#unsent = [];
+      this.#settled.length = settledBefore;
+      this.#failures.push({ operation, error });
+      const [answer] = await this.#connection.exchange([rollbackToSavepoint]);
+      this.#goOn(answer!, false);
+      return [];
+    }
+  }
+
+  /** Reads, with what was not sent yet and `before` them, and decides. */
+  async #decide({ operation, freshIds }: Work, before: Statement): Promise<Decided> {
+    const requests = Object.entries(operation.load());
+    const parts = requests.map(([, request]) => this.#options.partOf(request as ReadRequest));
+    const unsent = this.#unsent;
+    this.#unsent = [];
+    this.#isOpen = true;
+    const answers = await this.#connection.exchange([...unsent, before, combineReads(parts, { isLocking: true })]);
+    for (const answer of answers.slice(0, unsent.length + 1)) {
+      this.#goOn(answer, unsent.length > 0);
+    }
+    const row = this.#takeRow(answers.at(-1)!, operation);
+    const rows = Object.fromEntries(
+      requests.map(([name], index) => [name, parts[index]!.decode(row[`r${index}`] ?? null)]),
+    );
+    const now = this.#options.observe(Number(row['nowMs']));
+    const decision = operation.decide(rows, { now, freshIds, trustedFromMs: this.#options.trustedFromMs });
+    const { append, ledger = [] } = decision;
+    const appends = append === undefined ? [] : [writeAppend(append, now.wallMs)];
+    this.#unsent = [...appends, ...ledger.flatMap(writeLedger)];
+    const { outcome, follow = [] } = decision;
+    return { outcome, follow, runId: append?.rows.run.id ?? null };
+  }
+
+  #takeRow(answer: Answer, operation: Operation): Readonly<Record<string, unknown>> {
+    if ('error' in answer) {
+      this.#endIfOver(answer.error);
+      throw toEdgeError(answer.error, `read for ${operation.name}`);
+    }
+    const row = answer.rows[0];
+    assert(row !== undefined, 'a read of a transaction answers one row');
+    return row;
+  }
+
+  #settle(operation: Operation, { outcome, runId }: Decided): void {
+    this.#settled.push({ operation, outcome, runId });
+  }
+
+  /** `first` is the operation whose doing a failure is; null for a follower, which fails alone. */
+  async #sendIfCareful(first: Operation | null): Promise<void> {
+    if (!this.#options.isCareful || this.#unsent.length === 0) {
+      return;
+    }
+    const unsent = this.#unsent;
+    this.#unsent = [];
+    const answers = await this.#connection.exchange(unsent);
+    const failed = answers.find((answer) => 'error' in answer);
+    if (failed !== undefined) {
+      this.#endIfOver(failed.error);
+      if (first === null) {
+        throw toEdgeError(failed.error, 'carry out what follows');
+      }
+      throw new Gone(failureOf(first, failed.error));
+    }
+  }
+
+  async #commit(end: {
+    readonly operation: Operation;
+    readonly outcome: unknown;
+    readonly rest: readonly Operation[];
+    /** Whether a failing write may be of a follower. */
+    readonly isShared: boolean;
+  }): Promise<Tried> {
+    const { operation, outcome, rest, isShared } = end;
+    const writes = this.#unsent;
+    this.#unsent = [];
+    this.#connection.takeWarnings();
+    const answers = await this.#connection.exchange([...writes, commit]);
+    const failed = answers.slice(0, -1).find((answer) => 'error' in answer);
+    this.#isOpen = false;
+    if (failed !== undefined && isServerError(failed.error)) {
+      // Answers come in order: COMMIT ended an aborted transaction, or was never looked at.
+      this.#endIfOver(failed.error);
+      return isShared && !this.#options.isCareful ? { kind: 'unclear' } : failureOf(operation, failed.error);
+    }
+    const last = answers.at(-1)!;
+    const doubt = failed?.error ?? findDoubt(last, this.#connection.takeWarnings());
+    if (doubt !== null) {
+      return { kind: 'unknown', error: doubt };
+    }
+    if ('error' in last) {
+      return isConflict(last.error) ? { kind: 'conflict', error: last.error } : failureOf(operation, last.error);
+    }
+    if (last.command !== 'COMMIT') {
+      return { kind: 'failed', error: toEdgeError(new TypeError(`COMMIT became ${last.command}`), 'commit') };
+    }
+    return { kind: 'committed', outcome, settled: this.#settled, failures: this.#failures, rest };
+  }
+
+  /** Throws `Gone` where a statement failed beside which others were sent. */
+  #goOn(answer: Answer, isShared: boolean): void {
+    if ('error' in answer) {
+      this.#endIfOver(answer.error);
+      throw new Gone(isShared ? { kind: 'unclear' } : { kind: 'failed', error: toEdgeError(answer.error, 'begin') });
+    }
+  }
+
+  /** Throws `Gone` for what ends the whole try, whoever met it: a conflict, or a session that is lost before COMMIT. */
+  #endIfOver(error: unknown): void {
+    if (isConflict(error)) {
+      throw new Gone({ kind: 'conflict', error });
+    }
+    if (isSessionLost(error)) {
+      throw new Gone({ kind: 'failed', error: toEdgeError(error, 'reach PostgreSQL') });
+    }
+    assert(!isAftermath(error), 'the first failure is told, not those that it led to');
+  }
+
+  /** Leaves the transaction that did not come to its end; what goes wrong with that hides nothing. */
+  async abandon(): Promise<void> {
+    if (this.#isOpen && !this.#connection.isBroken) {
+      const [answer] = await this.#connection.exchange([rollback]);
+      if (answer === undefined || 'error' in answer) {
+        await this.#connection.end();
+      }
+    }
+  }
+}
+
+function failureOf(operation: Operation, error: unknown): Tried {
+  if (isCollision(error) && operation.collided !== null) {
+    return { kind: 'committed', outcome: operation.collided(), settled: [], failures: [], rest: [] };
+  }
+  return { kind: 'failed', error: toEdgeError(error, `carry out ${operation.name}`) };
+}
+
+/**
+ * Why nobody can say whether a COMMIT happened; null where it is certain. An ERROR was told before the commit point.
+ * A warning is told behind it: committed here, perhaps not on the standby.
+ */
+function findDoubt(answer: Answer, warnings: readonly string[]): unknown {
+  if ('error' in answer) {
+    return isSessionLost(answer.error) ? answer.error : null;
+  }
+  return warnings.length > 0 && answer.command === 'COMMIT' ? new TypeError(warnings.join('; ')) : null;
+}
