@@ -12,8 +12,7 @@ const requests = /\b(?:require|import)\(\s*["'`]([^"'`]+)["'`]/g;
 /** Modules that are asked for outside of Node, by esbuild's record and by the text itself. */
 export function findForeignImports({ entry, bytes, code, metafile }: Bundle): string[] {
   const isPart = (name: string) => entry.isProgram && /^\.\/[\w-]+\.js$/.test(name);
-  const isAllowed = (name: string) =>
-    name.startsWith('node:') || isPart(name);
+  const isAllowed = (name: string) => name.startsWith('node:') || isPart(name);
   const texts = [...code, Buffer.from(bytes).toString('latin1')];
   const asked = texts.flatMap((text) => [...text.matchAll(requests)].map(([, name]) => name ?? ''));
   const foreign = new Set([...listExternals(metafile), ...asked].filter((name) => !isAllowed(name)));

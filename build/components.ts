@@ -41,7 +41,12 @@ function findLicenseText(root: string, folder: string): string | null {
   }
   const readme = files.find((entry) => /^readme\.md$/i.test(entry));
   const text = readme === undefined ? '' : readText(root, `${folder}/${readme}`);
-  return /\n#+ *licen[cs]e *\n+(Copyright|The MIT License)[^#]*$/i.exec(text)?.[0].replace(/^\n#+.*\n+/, '').trim() ?? null;
+  return (
+    /\n#+ *licen[cs]e *\n+(Copyright|The MIT License)[^#]*$/i
+      .exec(text)?.[0]
+      .replace(/^\n#+.*\n+/, '')
+      .trim() ?? null
+  );
 }
 
 /** One text with the licence of each bundled package. */

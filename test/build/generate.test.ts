@@ -19,7 +19,10 @@ function sampleProject(changes: object = {}) {
   return {
     'package.json': '{"version":"0.2.0"}',
     'CHANGELOG.md': changeLog,
-    schema: { sqlite: { '0002-index.sql': secondSql, '0001-runs.sql': firstSql, 'notes.txt': 'not a migration' } },
+    schema: {
+      sqlite: { '0002-index.sql': secondSql, '0001-runs.sql': firstSql, 'notes.txt': 'not a migration' },
+      postgres: { 'pg-0001-runs.sql': 'CREATE TABLE runs (id text);\n', 'roles.sql': '-- Two.\nCREATE ROLE two;\n' },
+    },
     src: { executor: { 'launcher.sh': '#!/bin/sh\necho "${HOME}" `date` \\n\n', 'pump-end.sh': 'exit 0\n' } },
     ...changes,
   };
@@ -49,6 +52,14 @@ t.test('migrations stand in the order of their names, each with the hash of its 
     { id: '0001-runs', sha256: sha256(firstSql) },
     { id: '0002-index', sha256: sha256(secondSql) },
   ]);
+});
+
+t.test('the migrations of the other database stand beside its roles, which are none', async (t) => {
+  const { migrations } = await load(t, generated, 'src/store/postgres/migrations.generated.ts');
+  t.match(migrations, [{ id: 'pg-0001-runs', sql: 'CREATE TABLE runs (id text);\n' }]);
+  t.equal(migrations.length, 1);
+  const { rolesSql } = await load(t, generated, 'src/store/postgres/roles.generated.ts');
+  t.equal(rolesSql, 'CREATE ROLE two;\n');
 });
 
 t.test('comments and indentation are left out, and what is quoted is untouched', async (t) => {
@@ -93,14 +104,15 @@ t.test('a change log whose newest heading has no date is refused', async (t) => 
 t.test('without any SQL and scripts the modules are there and empty', async (t) => {
   const root = t.testdir(sampleProject({ schema: { sqlite: {} }, src: { executor: {} } }));
   t.same(
-    generateMigrations(root).map(({ path: name }) => name),
+    generateMigrations(root, 'sqlite').map(({ path: name }) => name),
     ['src/store/sqlite/migrations.generated.ts'],
   );
   t.match(generateScripts(root), [{ text: /export \{\};/ }]);
 });
 
 t.test('a migration that SQLite refuses stops the generator', async (t) => {
-  const root = t.testdir(sampleProject({ schema: { sqlite: { '0001-wrong.sql': 'CREATE TABLE (a);' } } }));
+  const schema = { sqlite: { '0001-wrong.sql': 'CREATE TABLE (a);' }, postgres: { 'roles.sql': '' } };
+  const root = t.testdir(sampleProject({ schema }));
   t.throws(() => generateAll(root), { code: 'ERR_SQLITE_ERROR' });
 });
 

@@ -1,4 +1,4 @@
-// Contract: what is going on over all runs. Run against every store by its own test file.
+// Contract: what is going on over all runs. Run against every store.
 import { operation } from '../../src/protocol/protocol.ts';
 import { read } from '../../src/protocol/reads.ts';
 import { setAsideRun } from '../../src/protocol/set-aside.ts';

@@ -1,4 +1,4 @@
-// Contract: admission. Run against every store by its own test file.
+// Contract: admission. Run against every store.
 import { digest, digestLabels } from '../../src/core/digest.ts';
 import { limits } from '../../src/core/limits.ts';
 import { normalizePlan, type Plan } from '../../src/core/plan.ts';

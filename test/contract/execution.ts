@@ -1,4 +1,4 @@
-// Contract: the life of runs, steps and attempts. Run against every store by its own test file.
+// Contract: the life of runs, steps and attempts. Run against every store.
 import type { Test } from 'tap';
 import type { AttemptFacts } from '../../src/core/completion.ts';
 import { limits } from '../../src/core/limits.ts';

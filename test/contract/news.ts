@@ -1,4 +1,4 @@
-// Contract: news of a run that has ended. Run against every store by its own test file.
+// Contract: news of a run that has ended. Run against every store.
 import type { Test } from 'tap';
 import { arrangeRows, compareRecords, foldHistory } from '../../edge-evidence/fold.ts';
 import { newsTypes } from '../../src/core/events.ts';

@@ -150,14 +150,17 @@ const runsAtOnce = 24;
 
 const cancelOf = (runId: string) => operation(cancel, { runId, reason: 'user', requestedBy: 'tester' });
 
-export const ordersContract: readonly ContractCase[] = Object.keys(factsOf).map((facts) => ({
-  name: `${facts}: whatever order start, end, cancel, timeout, shutdown and advance come in, there is one end`,
-  run: async (t, openWorld) => {
-    const world = await openWorld(t);
-    await installRevision(world, sampleRevision({ steps: { one: [], two: ['one'] } }));
-    // Several runs at a time share their commits; each has its own turn of the inbox for its own order.
-    for (let index = 0; index < orders.length; index += runsAtOnce) {
-      await Promise.all(orders.slice(index, index + runsAtOnce).map((order) => tell(t, world, order, facts)));
-    }
-  },
-}));
+/** `step` 1 takes all orders; 5 takes every fifth, others with each of the facts. */
+export const createOrdersContract = (step: number): readonly ContractCase[] =>
+  Object.keys(factsOf).map((facts, first) => ({
+    name: `${facts}: whatever order start, end, cancel, timeout, shutdown and advance come in, there is one end`,
+    run: async (t, openWorld) => {
+      const world = await openWorld(t);
+      await installRevision(world, sampleRevision({ steps: { one: [], two: ['one'] } }));
+      // Several runs at a time share their commits; each has its own turn of the inbox for its own order.
+      const chosen = orders.filter((_order, index) => index % step === first % step);
+      for (let index = 0; index < chosen.length; index += runsAtOnce) {
+        await Promise.all(chosen.slice(index, index + runsAtOnce).map((order) => tell(t, world, order, facts)));
+      }
+    },
+  }));

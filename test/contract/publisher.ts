@@ -1,5 +1,5 @@
-// Contract: whose packages are installed and started, and what a revocation ends. Run against every store by its own
-// test file. The signatures are taken as verified: that is done by whoever has the bytes.
+// Contract: whose packages are installed and started, and what a revocation ends. Run against every store.
+// The signatures are taken as verified: that is done by whoever has the bytes.
 import { derivePublisherKeyId } from '../../src/core/ids.ts';
 import { limits } from '../../src/core/limits.ts';
 import type { PackageSignature } from '../../src/core/publisher.ts';

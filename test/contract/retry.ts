@@ -1,4 +1,4 @@
-// Contract: retrying a run that has ended. Run against every store by its own test file.
+// Contract: retrying a run that has ended. Run against every store.
 import { operation } from '../../src/protocol/protocol.ts';
 import { read } from '../../src/protocol/reads.ts';
 import { type RetryOutcome, retry } from '../../src/protocol/retry.ts';

@@ -1,4 +1,4 @@
-// Contract: what a device sets for the commands of a package. Run against every store by its own test file.
+// Contract: what a device sets for the commands of a package. Run against every store.
 import type { Test } from 'tap';
 import { limits } from '../../src/core/limits.ts';
 import { type Launch, startAttempt } from '../../src/protocol/attempt.ts';

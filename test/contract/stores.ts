@@ -10,6 +10,8 @@ import { createTestClock, type World } from './world.ts';
 
 export type StoreKind = {
   readonly name: string;
+  /** Of all orders of what may happen to an attempt, each so-many-eth: commits of a server take ten times as long. */
+  readonly ordersStep: number;
   /** Makes what worlds share, for as long as `t` takes, and returns how one of them is opened. */
   readonly prepare: (t: Test) => Promise<(t: Test) => Promise<World>>;
 };
@@ -19,6 +21,7 @@ type Profile = readonly ['edge', 'delete-extra' | 'delete-full'] | readonly ['st
 function sqlite([profile, durability]: Profile): StoreKind {
   return {
     name: `SQLite ${profile}, ${durability}`,
+    ordersStep: 1,
     async prepare(t) {
       const root = t.testdir({});
       let count = 0;
@@ -39,13 +42,16 @@ function sqlite([profile, durability]: Profile): StoreKind {
 
 const postgres: StoreKind = {
   name: 'PostgreSQL',
+  ordersStep: process.env['QL_TEST_ORDERS'] === 'all' ? 1 : 7,
   async prepare(t) {
     const databases = await openDatabases();
     t.teardown(() => databases.close());
     return async (t) => {
       const { clock, report } = createSurroundings(t);
+      const database = await databases.create();
+      t.teardown(() => databases.drop(database));
       const store = await openPostgresStore({
-        ...{ url: databases.urlOf(await databases.create()), observe: () => clock.observe() },
+        ...{ url: databases.urlOf(database), observe: () => clock.observe() },
         ...{ clock: realClock(), alarm: realAlarm(realClock()), ids: realIds(clock), trustedFromMs: 0, report },
       });
       t.teardown(() => store.close());

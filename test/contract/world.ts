@@ -44,7 +44,7 @@ export type World = {
   readonly store: OperationStore;
 };
 
-/** One case of the contract, run against every store by that store's own test file. */
+/** One case of the contract, run against every store. */
 export type ContractCase = {
   readonly name: string;
   readonly run: (t: Test, openWorld: (t: Test) => Promise<World>) => Promise<void>;

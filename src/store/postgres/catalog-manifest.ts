@@ -49,7 +49,7 @@ export const catalogManifest: Readonly<Record<string, string>> = {
   'index runs_run_number_key': 'e9a99b987f45f25b',
   'index set_aside_pkey': '5462727a01524ee1',
   'index step_runs_pkey': 'cee7993690117fbb',
-  'schema': '8e403dc6461d0584',
+  schema: '8e403dc6461d0584',
   'table admission_keys': '9c371e135f105e3e',
   'table automation_publication_heads': 'e5f6c621a0152422',
   'table automation_publications': 'e37f03a1e8d82d3b',

@@ -64,7 +64,8 @@ const meanings: Readonly<Record<string, Meaning>> = {
   '42P01': { code: 'unavailable', hint: 'migrate the database first' },
   '42501': { code: 'unavailable', hint: 'grant this login ql3_runtime, and ql3_manager if it manages packages' },
   '25006': { code: 'unavailable', hint: 'this server only reads; connect to the primary' },
-  '21': unholdable,
+  // data_exception: what only digests and numbers can be.
+  '22': { code: 'invalid', hint: 'give digests as 64 hex digits, and numbers within their bounds' },
   '22021': unholdable,
   '22P05': unholdable,
   XX001: damagedData,

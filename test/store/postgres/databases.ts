@@ -10,6 +10,7 @@ export type TestDatabases = {
   create(): Promise<string>;
   /** An empty database; returns its name. */
   createEmpty(): Promise<string>;
+  drop(database: string): Promise<void>;
   /** Where a store finds the database, as the superuser or as another login. */
   urlOf(database: string, user?: string): string;
   /** Runs statements in a database, as the superuser, and returns the rows of the last one. */
@@ -50,6 +51,9 @@ export async function openDatabases(settings: Readonly<Record<string, string>> =
     server,
     create: () => make(`TEMPLATE ${template}`),
     createEmpty: () => make(''),
+    drop: async (database) => {
+      await query('postgres', `DROP DATABASE ${database} WITH (FORCE)`);
+    },
     urlOf,
     query,
     close: () => server.close(),

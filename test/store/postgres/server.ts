@@ -1,10 +1,13 @@
 // A PostgreSQL server for tests: out of the npm package, or the binaries that QL_TEST_PG_BIN names; in a temporary
-// folder, on a Unix socket there and nowhere else, as a user that is not root, ended with the test.
+// folder, in memory where that can be had, on a Unix socket there and nowhere else, as a user that is not root, ended
+// with the test.
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import {
+  accessSync,
   chmodSync,
   chownSync,
+  constants,
   cpSync,
   existsSync,
   mkdirSync,
@@ -41,7 +44,7 @@ type Identity = { readonly uid?: number; readonly gid?: number };
 export async function startPostgres(settings: Readonly<Record<string, string>> = {}): Promise<TestServer> {
   const isRoot = process.getuid?.() === 0;
   const identity: Identity = isRoot ? { uid: unprivileged, gid: unprivileged } : {};
-  const folder = mkdtempSync(path.join(tmpdir(), 'pg-'));
+  const folder = mkdtempSync(path.join(findParent(), 'pg-'));
   chmodSync(folder, 0o711);
   const data = path.join(folder, 'data');
   mkdirSync(data, { mode: 0o700 });
@@ -52,7 +55,14 @@ export async function startPostgres(settings: Readonly<Record<string, string>> =
   const programs = findPrograms(folder, isRoot);
   const superuser = 'postgres';
   runInitdb(programs, identity, ['-D', data, '-U', superuser, '-A', 'trust', '-E', 'UTF8', '--locale=C', '--no-sync']);
-  const options = { listen_addresses: '', unix_socket_directories: folder, max_connections: '64', ...settings };
+  const options = {
+    listen_addresses: '',
+    unix_socket_directories: folder,
+    max_connections: '64',
+    // Beside the database, so that nothing stays behind in /dev/shm.
+    dynamic_shared_memory_type: 'mmap',
+    ...settings,
+  };
   const flags = Object.entries(options).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
   const server = spawn(path.join(programs.bin, 'postgres'), ['-D', data, ...flags], {
     ...identity,
@@ -74,6 +84,16 @@ export async function startPostgres(settings: Readonly<Record<string, string>> =
       rmSync(folder, { recursive: true, force: true });
     },
   };
+}
+
+// What is told must be durable, so stores refuse a server without fsync: in memory it costs nothing.
+function findParent(): string {
+  try {
+    accessSync('/dev/shm', constants.W_OK);
+    return '/dev/shm';
+  } catch {
+    return tmpdir();
+  }
 }
 
 /** The package comes without the links that its install script makes, and perhaps where only root can reach it. */
