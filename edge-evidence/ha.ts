@@ -14,7 +14,7 @@ import { readOrExit } from './usage.ts';
 
 const project = join(import.meta.dirname, '..');
 const verifier = join(project, 'dist/qinglong-edge-evidence.cjs');
-const bundleName = 'dist/postgres.cjs';
+const bundleName = 'dist/qinglong-edge-postgres.cjs';
 // Each workflow of the package in each state that a failover can find it in is 15.
 const runsDefault = 60;
 const runsMax = 10_000;
@@ -79,7 +79,10 @@ function printReport({ scenarios, parameters, summary, limits }: Report, seconds
   const lines = scenarios.flatMap(({ name, mode, passed, figures, failures }) => {
     const told = Object.entries(figures).map(([what, value]) => `${what} ${value}`);
     const head = `${passed ? 'ok    ' : 'FAILED'} ${name} (${[mode, ...told].join(', ')})`;
-    return [head, ...failures.slice(0, failuresToldMax).map((what) => `         ${what}`)];
+    return [
+      head,
+      ...(figures['tried'] === 0 ? [] : failures).slice(0, failuresToldMax).map((what) => `         ${what}`),
+    ];
   });
   const about = Object.entries(parameters).map(([name, value]) => `${name} ${value}`);
   const end = `${summary.passed} of ${summary.scenarios} gates hold, ${seconds.toFixed(1)} s`;

@@ -63,6 +63,8 @@ async function judgeDoubts(
     found.expect(versionAfter > versionBefore, `${name}: given again it did not happen`);
     found.expect(!isNow || versionAfter === version, `${name}: it happened twice`);
   }
+  const { rows } = await sessions.next.query("SELECT FROM drill_probe WHERE name = 'on both disks'");
+  found.expect(rows.length === 1, 'a write on both disks is not there, though it had come to the standby');
   found.figure('happened', happened);
   found.figure('didNot', doubts.length - happened);
 }

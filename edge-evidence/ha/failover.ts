@@ -17,6 +17,12 @@ import type { Pending } from './runtime-process.ts';
 import { openSession } from './server.ts';
 import { waitFor } from './waiting.ts';
 
+/**
+ * What ends the wait of a COMMIT: its session is terminated, its wait cancelled (PostgreSQL then says COMMIT, with a
+ * warning), or the primary killed.
+ */
+export type Cut = 'terminated' | 'cancelled' | 'killed';
+
 /** An operation that the failover interrupts, and whether its commit had come to the standby by then. */
 export type Doubt = {
   readonly name: string;
@@ -24,21 +30,26 @@ export type Doubt = {
   readonly protocol: string;
   readonly input: unknown;
   readonly isThere: boolean;
+  readonly cut: Cut;
   /** What giving it again has to be answered: the one where it had happened, the other where it had not. */
   readonly kinds: { readonly happened: string; readonly anew: string };
 };
 
 const chain = 'chain';
 
-/** Prepares, before the ledger is closed, the runs that are going to be in doubt. */
+/** Prepares, before the ledger is closed, the runs that are going to be in doubt. The killed one is the last. */
 export async function prepareDoubts(drill: Drill): Promise<readonly Doubt[]> {
-  return [...(await prepareSide(drill, true)), ...(await prepareSide(drill, false)), admissionDoubt(drill, cancelled)];
+  return [
+    ...(await prepareSide(drill, true)),
+    ...(await prepareSide(drill, false)),
+    admissionDoubt(drill, { name: 'an admission whose wait is cancelled', isThere: false, cut: 'cancelled' }),
+    admissionDoubt(drill, { name: 'an admission that waits when the primary dies', isThere: false, cut: 'killed' }),
+  ];
 }
-
-const cancelled = { name: 'an admission whose wait is cancelled', isThere: false };
 
 async function prepareSide(drill: Drill, isThere: boolean): Promise<readonly Doubt[]> {
   const known = drill.ledger.operations.length;
+  const cut = 'terminated';
   const side = isThere ? 'on both disks' : 'on the old disk alone';
   const [claimed, started] = [planRun(drill, chain), planRun(drill, chain)];
   const ready = planRun(drill, chain);
@@ -54,66 +65,92 @@ async function prepareSide(drill: Drill, isThere: boolean): Promise<readonly Dou
   const claimInput = { ...place, handlerNames: [], busyOfWorkflow: 0 };
   const facts = factsOf(started.plan, toEnd);
   return [
-    admissionDoubt(drill, { name: `an admission ${side}`, isThere }),
+    admissionDoubt(drill, { name: `an admission ${side}`, isThere, cut }),
     {
-      ...{ name: `a claim ${side}`, run: ready, protocol: 'admitAttempt', input: claimInput, isThere },
+      ...{ name: `a claim ${side}`, run: ready, protocol: 'admitAttempt', input: claimInput, isThere, cut },
       kinds: { happened: 'existing', anew: 'claimed' },
     },
     {
-      ...{ name: `a start ${side}`, run: claimed, protocol: 'startAttempt', input: toStart, isThere },
+      ...{ name: `a start ${side}`, run: claimed, protocol: 'startAttempt', input: toStart, isThere, cut },
       kinds: { happened: 'refused', anew: 'started' },
     },
     {
-      ...{ name: `a completion ${side}`, run: started, protocol: 'complete', input: { ...toEnd, facts }, isThere },
+      ...{ name: `a completion ${side}`, run: started, protocol: 'complete', input: { ...toEnd, facts }, isThere, cut },
       kinds: { happened: 'settled', anew: 'completed' },
     },
   ];
 }
 
-function admissionDoubt(drill: Drill, { name, isThere }: Pick<Doubt, 'name' | 'isThere'>): Doubt {
+function admissionDoubt(drill: Drill, told: Pick<Doubt, 'name' | 'isThere' | 'cut'>): Doubt {
   const run = planRun(drill, chain);
   run.isInDoubt = true;
   const { protocol, input } = admissionOf(run.plan);
-  return { name, run, protocol, input, isThere, kinds: { happened: 'existing', anew: 'created' } };
+  return { ...told, run, protocol, input, kinds: { happened: 'existing', anew: 'created' } };
 }
 
 /** From the first operation in doubt to the first commit on timeline 2. */
 export async function failOver(drill: Drill, doubts: readonly Doubt[]): Promise<void> {
   const { ground, board, log } = drill;
   const { old, next, toOld } = ground;
-  const give = ({ protocol, input }: Doubt) => drill.first.give({ verb: 'submit', protocol, input });
-  const [there, here] = [doubts.filter(({ isThere }) => isThere), doubts.filter(({ isThere }) => !isThere)];
+  const fenced = board.at(gates.fenced);
   await pauseReplay(next);
-  const pending = new Map<Doubt, Pending>(there.map((doubt) => [doubt, give(doubt)]));
-  await untilWaiting(old, sessionNames.product, there.length);
+  const shared = await writeProbe(drill, 'on both disks');
+  for (const doubt of doubts.filter(({ isThere }) => isThere)) {
+    await interrupt(drill, doubt);
+  }
   await untilFlushed(old, next);
   toOld.cut();
+  const lonely = await writeProbe(drill, 'cut off');
+  const here = doubts.filter(({ isThere, cut }) => !isThere && cut !== 'killed');
   for (const doubt of here) {
-    const before = await waitingSessions(old, sessionNames.product);
-    pending.set(doubt, give(doubt));
-    const after = await untilWaiting(old, sessionNames.product, pending.size);
-    if (doubt.name === cancelled.name) {
-      // As an operator does who finds a session hanging: PostgreSQL then says COMMIT, with a warning.
-      await old.ask('SELECT pg_cancel_backend($1)', [after.find((pid) => !before.includes(pid))]);
-    }
+    await interrupt(drill, doubt);
   }
-  const probe = await writeProbe(drill, 'cut off');
+  const pending = doubts.filter(({ cut }) => cut === 'killed').map((doubt) => ({ doubt, given: give(drill, doubt) }));
+  await untilWaiting(old, sessionNames.product, pending.length);
+  fenced.expect(lonely.isOpen(), 'a write is acknowledged by a primary that is cut off from its standby');
+  fenced.expect(shared.isOpen(), 'a write is acknowledged although its standby does not apply it');
   const crashedMs = performance.now();
-  const fenced = board.at(gates.fenced);
-  fenced.expect(probe.isOpen(), 'a write is acknowledged by a primary that is cut off from its standby');
   fenced.figure('killed', await old.crash());
-  fenced.expect((await probe.ended) !== 'acknowledged', 'a write is acknowledged by a primary that was killed');
+  for (const { ended } of [shared, lonely]) {
+    fenced.expect((await ended) !== 'acknowledged', 'a write is acknowledged by a primary that was killed');
+  }
   fenced.expect(!(await isReachable(drill)), 'a primary that was killed takes connections');
-  await judgeAnswers(drill, pending);
+  for (const { doubt, given } of pending) {
+    await judgeAnswer(drill, doubt, given);
+  }
   board.at(controls.unpromoted).take(await findUnpromoted(next));
   await promote(drill, crashedMs);
   log('the standby is promoted');
+}
+
+function give({ first }: Drill, { protocol, input }: Doubt): Pending {
+  return first.give({ verb: 'submit', protocol, input });
+}
+
+/**
+ * One after the other: transactions that wait for the standby are under way for all others, and serializable ones of
+ * small tables then refuse each other.
+ */
+async function interrupt(drill: Drill, doubt: Doubt): Promise<void> {
+  const { old } = drill.ground;
+  const given = give(drill, doubt);
+  const [pid] = await untilWaiting(old, sessionNames.product, 1);
+  await old.ask(`SELECT ${doubt.cut === 'cancelled' ? 'pg_cancel_backend' : 'pg_terminate_backend'}($1)`, [pid]);
+  await judgeAnswer(drill, doubt, given);
+}
+
+/** It may not be told as done, nor as certainly not done. */
+async function judgeAnswer({ board }: Drill, { name }: Doubt, { answer }: Pending): Promise<void> {
+  const given = await answer;
+  const told = 'outcome' in given ? 'done' : 'failure' in given ? given.failure.code : 'nothing';
+  board.at(gates.doubted).expect(told === 'unknown-outcome', `${name} is told as ${told}`);
 }
 
 type Probe = { isOpen(): boolean; readonly ended: Promise<'acknowledged' | 'failed'> };
 
 /** A write of the drill's own at the old primary; resolves when its commit waits there. */
 export async function writeProbe({ ground }: Drill, name: string): Promise<Probe> {
+  const before = await waitingSessions(ground.old, sessionNames.own);
   const session = await openSession(ground.old);
   let isOpen = true;
   const ended = insertProbe(session, name)
@@ -127,7 +164,7 @@ export async function writeProbe({ ground }: Drill, name: string): Promise<Probe
     });
   await waitFor('a write that waits at the old primary', async () => {
     const waiting = await waitingSessions(ground.old, sessionNames.own);
-    return waiting.length > 0 || !isOpen ? true : null;
+    return waiting.length > before.length || !isOpen ? true : null;
   });
   return { isOpen: () => isOpen, ended };
 }
@@ -142,16 +179,6 @@ async function isReachable({ ground }: Drill): Promise<boolean> {
     return true;
   } catch {
     return false;
-  }
-}
-
-/** None may be told as done, and none as certainly not done. */
-async function judgeAnswers({ board }: Drill, pending: ReadonlyMap<Doubt, Pending>): Promise<void> {
-  const found = board.at(gates.doubted);
-  for (const [{ name }, { answer }] of pending) {
-    const given = await answer;
-    const told = 'outcome' in given ? 'done' : 'failure' in given ? given.failure.code : 'nothing';
-    found.expect(told === 'unknown-outcome', `${name} is told as ${told}`);
   }
 }
 

@@ -37,26 +37,38 @@ const settings = { synchronous_commit: 'remote_apply' };
 export async function withGround<T>(options: GroundOptions, work: (ground: Ground) => Promise<T>): Promise<T> {
   const root = realpathSync(mkdtempSync(join(options.scratch, 'ha-')));
   chmodSync(root, 0o711);
-  const stopListening = clearWhenEnded(() => clearFolder(root));
+  const servers: Server[] = [];
   const closers: (() => Promise<unknown>)[] = [];
+  const clear = () => {
+    for (const server of servers) {
+      server.removeSharedMemory();
+    }
+    clearFolder(root);
+  };
+  const stopListening = clearWhenEnded(clear);
   try {
-    return await work(await openGround(root, options, closers));
+    const programs = await findPrograms(root, options.pgBin);
+    const makeServer = (name: string) => new Server(programs, join(root, name), name);
+    const pair = [makeServer('a'), makeServer('b')] as const;
+    servers.push(...pair);
+    return await work(await openGround(root, options, pair, closers));
   } finally {
     for (const close of closers.toReversed()) {
       // One that has ended already does not keep the others from ending.
       await close().catch(() => {});
     }
     stopListening();
-    clearFolder(root);
+    clear();
   }
 }
 
 async function openGround(
   root: string,
-  { pgBin, bundle }: GroundOptions,
+  { bundle }: GroundOptions,
+  [old, next]: readonly [Server, Server],
   closers: (() => Promise<unknown>)[],
 ): Promise<Ground> {
-  const programs = await findPrograms(root, pgBin);
+  const { programs } = old;
   const openWay = async (name: string, to: Server) => {
     const host = join(root, `to-${name}`);
     makeFolder(programs, host, 0o711);
@@ -64,8 +76,6 @@ async function openGround(
     closers.push(() => link.close());
     return link;
   };
-  const old = new Server(programs, join(root, 'a'), 'a');
-  const next = new Server(programs, join(root, 'b'), 'b');
   closers.push(
     () => old.crash(),
     () => next.crash(),

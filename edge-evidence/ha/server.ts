@@ -1,14 +1,13 @@
 // One PostgreSQL server of the drill: its folder, settings and process. Reached through a Unix socket in its folder and
 // no other way. Knows nothing of the product.
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { rmSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { Client, type QueryResultRow } from 'pg';
 import { EvidenceError } from '../operation.ts';
 import { listProcesses, readProcessEntry } from '../processes.ts';
-import { socketName } from './link.ts';
 import { give, makeFolder, type Programs, runProgram } from './programs.ts';
 import { waitFor } from './waiting.ts';
 
@@ -21,6 +20,8 @@ const commonSettings: Settings = {
   listen_addresses: '',
   max_connections: '40',
   shared_buffers: '32MB',
+  // Beside the database, so that a crash leaves nothing anywhere else.
+  dynamic_shared_memory_type: 'mmap',
   wal_level: 'replica',
   max_wal_senders: '8',
   hot_standby: 'on',
@@ -136,13 +137,20 @@ export class Server {
     }
     await this.#closed;
     await waitFor(`the end of server ${this.name}`, async () => (family.every(isOver) ? true : null));
+    this.removeSharedMemory();
     return family.length;
   }
 
-  /** What a crashed server leaves beside its data: its socket. */
-  removeSocket(): void {
-    rmSync(join(this.folder, socketName), { force: true });
-    rmSync(join(this.folder, `${socketName}.lock`), { force: true });
+  /**
+   * Takes away the one segment that outlives its processes, as a machine that is gone does; while they live, it goes
+   * with the last of them. Its id ends the seventh line of the file.
+   */
+  removeSharedMemory(): void {
+    const file = join(this.data, 'postmaster.pid');
+    const id = existsSync(file) ? readFileSync(file, 'utf8').split('\n')[6]?.trim().split(/\s+/)[1] : undefined;
+    if (id !== undefined) {
+      spawnSync('ipcrm', ['-m', id], { stdio: 'ignore' });
+    }
   }
 
   /** One statement in a session of its own. */
