@@ -40,16 +40,12 @@ async function judgeReplays({ board, ledger }: Drill, runtime: RuntimeProcess): 
   }
 }
 
-async function judgeDoubts(
-  { board, sessions }: Drill,
-  runtime: RuntimeProcess,
-  doubts: readonly Doubt[],
-): Promise<void> {
+async function judgeDoubts({ board, watch }: Drill, runtime: RuntimeProcess, doubts: readonly Doubt[]): Promise<void> {
   const found = board.at(gates.settled);
   let happened = 0;
   for (const { name, run, protocol, input, isThere, kinds } of doubts) {
     const versionBefore = run.before?.records.run.version ?? 0;
-    const version = await versionOf(sessions.next, run.plan.runId);
+    const version = await versionOf(watch, run.plan.runId);
     const isNow = version > versionBefore;
     happened += isNow ? 1 : 0;
     found.expect(isNow === isThere, `${name}: ${isNow ? 'it happened' : 'it did not happen'}`);
@@ -59,17 +55,17 @@ async function judgeDoubts(
     if (protocol === 'admit' && outcome.kind === kind) {
       noteReceipt(run, outcome, kind);
     }
-    const versionAfter = await versionOf(sessions.next, run.plan.runId);
+    const versionAfter = await versionOf(watch, run.plan.runId);
     found.expect(versionAfter > versionBefore, `${name}: given again it did not happen`);
     found.expect(!isNow || versionAfter === version, `${name}: it happened twice`);
   }
-  const { rows } = await sessions.next.query("SELECT FROM drill_probe WHERE name = 'on both disks'");
+  const { rows } = await watch.query("SELECT FROM drill_probe WHERE name = 'on both disks'");
   found.expect(rows.length === 1, 'a write on both disks is not there, though it had come to the standby');
   found.figure('happened', happened);
   found.figure('didNot', doubts.length - happened);
 }
 
-async function judgeEnds({ board, ledger, sessions }: Drill, fresh: Fresh): Promise<void> {
+async function judgeEnds({ board, ledger, watch }: Drill, fresh: Fresh): Promise<void> {
   const [one, other] = fresh;
   const runs = [...ledger.runs.values()];
   board.at(controls.unended).take((await readRuns(one, runs)).flatMap(findWrongEnd));
@@ -96,7 +92,7 @@ async function judgeEnds({ board, ledger, sessions }: Drill, fresh: Fresh): Prom
   const once = board.at(gates.once);
   once.take(found.flatMap((entry) => findDoubleAttempts(entry, lost)));
   once.figure('lost', lost.size);
-  const { rows } = await sessions.next.query<{ count: string }>('SELECT count(*) AS count FROM ql3.runs');
+  const { rows } = await watch.query<{ count: string }>('SELECT count(*) AS count FROM ql3.runs');
   once.expect(Number(rows[0]?.count) === runs.length, `there are ${rows[0]?.count} runs of ${runs.length} plans`);
   const folded = board.at(gates.folded);
   for (const entry of found) {

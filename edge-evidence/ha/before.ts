@@ -86,18 +86,18 @@ async function finishRun(drill: Drill, run: KnownRun): Promise<void> {
 }
 
 /** Carries out an operation that changes a run, and looks for the change on the standby as soon as it is answered. */
-async function submit({ first, board, sessions, ledger }: Drill, protocol: string, runId: string, input: object) {
-  const versionBefore = await versionOf(sessions.next, runId);
+async function submit({ first, board, watch, ledger }: Drill, protocol: string, runId: string, input: object) {
+  const versionBefore = await versionOf(watch, runId);
   const outcome = await first.submit(protocol, input);
-  const version = await versionOf(sessions.next, runId);
+  const version = await versionOf(watch, runId);
   board.at(gates.applied).expect(version > versionBefore, `${protocol} of run ${runId} is not on the standby`);
   ledger.operations.push({ protocol, input, again: null });
   return outcome;
 }
 
-async function admitApplied({ first, board, sessions, ledger }: Drill, run: KnownRun): Promise<void> {
+async function admitApplied({ first, board, watch, ledger }: Drill, run: KnownRun): Promise<void> {
   await admitRun(first, run);
-  const version = await versionOf(sessions.next, run.plan.runId);
+  const version = await versionOf(watch, run.plan.runId);
   board.at(gates.applied).expect(version > 0, `the admission of run ${run.plan.runId} is not on the standby`);
   ledger.operations.push({ ...admissionOf(run.plan), again: null });
 }
@@ -115,13 +115,13 @@ async function acknowledgeUnapplied(drill: Drill): Promise<void> {
 async function admitWhilePaused(drill: Drill, found: Findings): Promise<void> {
   const run = planRun(drill, 'chain');
   await admitRun(drill.first, run);
-  const version = await versionOf(drill.sessions.next, run.plan.runId);
+  const version = await versionOf(drill.watch, run.plan.runId);
   found.expect(version > 0, `the admission of run ${run.plan.runId} is not on the standby`);
 }
 
 /** The same with `remote_apply`: the admission is on both disks, and is not answered until it can be read. */
 async function withholdUnapplied(drill: Drill): Promise<void> {
-  const { first, board, sessions } = drill;
+  const { first, board, watch } = drill;
   const { old, next } = drill.ground;
   const found = board.at(gates.waiting);
   const run = planRun(drill, 'chain');
@@ -130,11 +130,11 @@ async function withholdUnapplied(drill: Drill): Promise<void> {
   await untilWaiting(old, sessionNames.product, 1);
   await untilFlushed(old, next);
   found.expect(pending.now() === null, 'an admission is answered although replay is paused');
-  found.expect((await versionOf(sessions.next, run.plan.runId)) === 0, 'replay was not paused');
+  found.expect((await versionOf(watch, run.plan.runId)) === 0, 'replay was not paused');
   await resumeReplay(next);
   const answer = await pending.answer;
   found.expect('outcome' in answer, 'an admission is not answered after replay was resumed');
-  found.expect((await versionOf(sessions.next, run.plan.runId)) > 0, 'what is answered is not on the standby');
+  found.expect((await versionOf(watch, run.plan.runId)) > 0, 'what is answered is not on the standby');
   if ('outcome' in answer) {
     noteReceipt(run, answer.outcome as Admitted, 'created');
   }

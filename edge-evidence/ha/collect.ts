@@ -5,11 +5,12 @@ import type { Part } from '../report.ts';
 import { judgeAfter } from './after.ts';
 import { closeLedger, workBefore } from './before.ts';
 import { comeBack, startAlone } from './comeback.ts';
-import { spoil } from './controls.ts';
+import { loseTail, spoil } from './controls.ts';
 import type { Drill, Head } from './drill.ts';
 import { failOver, prepareDoubts } from './failover.ts';
 import { type Ground, type GroundOptions, withGround } from './ground.ts';
 import { openLedger } from './ledger.ts';
+import { failUnderLoad } from './load.ts';
 import { drillRevision, packageName, projectId } from './package.ts';
 import { Scoreboard } from './scoreboard.ts';
 
@@ -55,6 +56,8 @@ async function drillOn(ground: Ground, board: Scoreboard, options: FailoverOptio
   await startAlone(drill, doubts);
   const rejoinedBy = await comeBack(drill, fresh);
   await spoil(drill, fresh);
+  await failUnderLoad(drill, fresh);
+  await loseTail(drill);
   return rejoinedBy;
 }
 
@@ -73,6 +76,6 @@ async function prepare(ground: Ground, board: Scoreboard, options: FailoverOptio
   if (head === null) {
     throw new EvidenceError('the package of the drill is not installed');
   }
-  const sessions = { old: await ground.openSession(old), next: await ground.openSession(next) };
-  return { ground, board, ledger: openLedger(), runCount, log, first, head, sessions };
+  const watch = await ground.openSession(next);
+  return { ground, board, ledger: openLedger(), runCount, log, first, head, watch };
 }

@@ -1,11 +1,13 @@
 // The old primary again: first by mistake, alone, as if nothing had happened; then as a standby of the new one.
 import type { Fresh } from './after.ts';
-import { rejoin } from './clone.ts';
+import { type RejoinMethod, rejoin } from './clone.ts';
 import { admitRun, type Drill, planRun, versionOf } from './drill.ts';
 import { type Doubt, writeProbe } from './failover.ts';
 import { controls, gates } from './gates.ts';
 import { admissionOf } from './ledger.ts';
+import type { Link } from './link.ts';
 import { sessionNames, untilSynchronous, untilWaiting } from './replication.ts';
+import type { Server } from './server.ts';
 import { compareTables } from './tables.ts';
 
 /** Somebody starts it again without having asked, and the old runtime, which heard of nothing, is still there. */
@@ -20,6 +22,8 @@ export async function startAlone(drill: Drill, doubts: readonly Doubt[]): Promis
   fenced.expect(probe.isOpen(), 'a write is acknowledged by an old primary that was started again alone');
   fenced.expect(pending.now() === null, 'an admission is acknowledged by an old primary that was started again alone');
   fenced.figure('shownByReads', await countShown(drill, doubts));
+  const had = await old.ask("SELECT FROM drill_probe WHERE name = 'cut off'");
+  board.at(gates.forgotten).expect(had.length === 1, 'the old primary has nothing that nobody else has');
   // Without synchronous standbys it is not fenced any more: what waited is acknowledged.
   await old.alter('synchronous_standby_names', '');
   const [write, admission] = [await probe.ended, await pending.answer];
@@ -55,17 +59,27 @@ async function countShown({ first }: Drill, doubts: readonly Doubt[]): Promise<n
   return shown;
 }
 
+/** Makes a server that is down the synchronous standby of another, reached through a link. */
+export async function bringBack(
+  lost: Server,
+  { primary, link }: { readonly primary: Server; readonly link: Link },
+): Promise<RejoinMethod> {
+  link.heal();
+  const method = await rejoin(primary, lost);
+  lost.follow(link.host, { synchronous_commit: 'remote_apply', synchronous_standby_names: primary.name });
+  await lost.start();
+  await primary.alter('synchronous_standby_names', lost.name);
+  await untilSynchronous(primary, lost);
+  return method;
+}
+
 /** Brings it back, and compares it with the new primary. */
 export async function comeBack(drill: Drill, [one]: Fresh): Promise<string> {
   const { board, log } = drill;
   const { old, next, toNext } = drill.ground;
   const rejoined = board.at(gates.rejoined);
   const beganMs = performance.now();
-  const method = await rejoin(next, old);
-  old.follow(toNext.host, { synchronous_commit: 'remote_apply', synchronous_standby_names: next.name });
-  await old.start();
-  await next.alter('synchronous_standby_names', old.name);
-  await untilSynchronous(next, old);
+  const method = await bringBack(old, { primary: next, link: toNext });
   rejoined.figure('rejoinMs', performance.now() - beganMs);
   const [receiver] = await old.ask<{ status: string; received_tli: number }>(
     'SELECT status, received_tli FROM pg_stat_wal_receiver',

@@ -28,8 +28,8 @@ export type Drill = {
   /** The runtime of before the failover, which knows the old primary alone. */
   readonly first: RuntimeProcess;
   readonly head: Head;
-  /** One long session with each server. */
-  readonly sessions: { readonly old: Client; readonly next: Client };
+  /** One long session with the server that is the standby first, through its promotion. */
+  readonly watch: Client;
 };
 
 /** A plan of one more run, known to the ledger from now on. */

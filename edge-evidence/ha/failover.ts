@@ -119,7 +119,7 @@ export async function failOver(drill: Drill, doubts: readonly Doubt[]): Promise<
     await judgeAnswer(drill, doubt, given);
   }
   board.at(controls.unpromoted).take(await findUnpromoted(next));
-  await promote(drill, crashedMs);
+  await promoteStandby(drill, crashedMs);
   log('the standby is promoted');
 }
 
@@ -182,7 +182,7 @@ async function isReachable({ ground }: Drill): Promise<boolean> {
   }
 }
 
-async function promote({ ground, board }: Drill, crashedMs: number): Promise<void> {
+async function promoteStandby({ ground, board }: Drill, crashedMs: number): Promise<void> {
   const { next } = ground;
   const found = board.at(gates.promoted);
   const askedMs = performance.now();

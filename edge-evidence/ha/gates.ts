@@ -23,6 +23,7 @@ export const gates = {
   rejoined: gate('the old primary comes back as a standby on timeline 2'),
   equal: gate('its tables are those of the new primary, row for row'),
   forgotten: gate('what only the old primary had is gone from it'),
+  loaded: gate('a primary killed under load: what was acknowledged is there, what was refused is not'),
 } as const satisfies Record<string, Gate>;
 
 export const controls = {

@@ -58,6 +58,12 @@ export async function untilSynchronous(primary: Server, standby: Server): Promis
   });
 }
 
+/** Makes a standby a primary, and tells it that there is no other server for now: otherwise its commits wait. */
+export async function promote(standby: Server): Promise<void> {
+  await standby.ask('SELECT pg_promote(true, 60)');
+  await standby.alter('synchronous_standby_names', '');
+}
+
 /** What is wrong with a server as a promoted primary. */
 export async function findUnpromoted(server: Server): Promise<readonly string[]> {
   const isStandby = (await server.value('SELECT pg_is_in_recovery()')) === 'true';
