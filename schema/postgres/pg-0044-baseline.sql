@@ -119,6 +119,13 @@ CREATE TABLE ql3.set_aside (
   run_id ql3.portable_id PRIMARY KEY GENERATED ALWAYS AS (record ->> 'runId') STORED
 );
 
+-- What looks for work sees: running runs whose evidence is believed.
+CREATE VIEW ql3.open_runs AS
+SELECT r.run_id, r.package_name, r.workflow_id, r.created_at_ms, r.plan_digest, r.cancel_requested_at_ms
+FROM ql3.runs AS r
+LEFT JOIN ql3.set_aside AS a ON a.run_id = r.run_id
+WHERE r.status = 'running' AND a.run_id IS NULL;
+
 -- Keys that may sign packages. A revocation is this one fact, and nothing takes it back.
 CREATE TABLE ql3.publishers (
   record jsonb NOT NULL CHECK (pg_column_size(record) <= 8192),
@@ -203,11 +210,16 @@ CREATE TABLE ql3.package_quarantines (
   PRIMARY KEY (project_id, package_name, lock_digest, installation_id)
 );
 
+-- Holds no row. Every operation locks it in ACCESS SHARE mode before its snapshot is taken, whoever forbids something
+-- (quarantine, revocation) in ACCESS EXCLUSIVE mode before it writes: so nothing is under way any more that does not
+-- know of it when it is committed, and nothing starts from its commit on.
+CREATE TABLE ql3.fence (fence_id integer PRIMARY KEY CHECK (false));
+
 -- What the commands of a package of this name are given, through upgrades and uninstalling.
 CREATE TABLE ql3.package_settings (
   project_id ql3.identifier,
   package_name ql3.resource_id,
-  record jsonb NOT NULL CHECK (pg_column_size(record) <= 524288), -- 4 × argumentBytesMax
+  record jsonb NOT NULL CHECK (pg_column_size(record) <= 524284), -- 4 × argumentBytesMax
   name ql3.resource_id NOT NULL GENERATED ALWAYS AS (record ->> 'name') STORED, -- settingNameBytesMax
   PRIMARY KEY (project_id, package_name, name)
 );
@@ -250,7 +262,7 @@ CREATE TRIGGER publishers_change_once BEFORE UPDATE OR DELETE ON ql3.publishers
   FOR EACH ROW EXECUTE FUNCTION ql3.refuse_publisher_change();
 
 -- The guard: what forbids an installation to start anything. It tells the facts of tables that whoever asks cannot
--- read; that they still hold at COMMIT is what SERIALIZABLE is for.
+-- read; that they still hold at COMMIT is what `fence` is for.
 CREATE FUNCTION ql3.condemnation(project text, package text, installation text, lock text) RETURNS jsonb
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 RETURN jsonb_build_object(
@@ -300,7 +312,8 @@ END;
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA ql3 FROM PUBLIC;
 GRANT USAGE ON SCHEMA ql3 TO ql3_runtime, ql3_manager;
 
-GRANT SELECT ON ql3.migrations, ql3.capabilities, ql3.runs, ql3.step_runs, ql3.run_events, ql3.set_aside,
+GRANT SELECT ON ql3.migrations, ql3.capabilities, ql3.runs, ql3.open_runs, ql3.step_runs, ql3.run_events,
+  ql3.set_aside, ql3.fence,
   ql3.package_installations, ql3.package_installation_heads, ql3.materialized_revisions, ql3.package_files,
   ql3.automation_publications, ql3.automation_publication_heads, ql3.package_lifecycle_events, ql3.package_settings
   TO ql3_runtime;
@@ -318,3 +331,5 @@ GRANT UPDATE (record) ON ql3.publishers, ql3.package_installations, ql3.package_
 GRANT UPDATE (installation_id) ON ql3.package_installation_heads TO ql3_manager;
 GRANT UPDATE (version, publication_digest) ON ql3.automation_publication_heads TO ql3_manager;
 GRANT DELETE ON ql3.package_settings TO ql3_manager;
+-- What LOCK TABLE asks for; there is no row to update.
+GRANT UPDATE ON ql3.fence TO ql3_manager;

@@ -59,11 +59,9 @@ RETURNS TABLE (run_id text, created_at_ms bigint, plan_digest bytea)
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
   SELECT r.run_id, r.created_at_ms, r.plan_digest
-  FROM ql3.runs AS r
+  FROM ql3.open_runs AS r
   JOIN ql3.plugin_package_workflow_admissions AS l ON l.run_id = r.run_id
-  WHERE r.status = 'running' AND r.cancel_requested_at_ms IS NULL
-    AND (r.created_at_ms, r.plan_digest) > (after_ms, after_digest)
-    AND NOT EXISTS (SELECT FROM ql3.set_aside AS a WHERE a.run_id = r.run_id)
+  WHERE r.cancel_requested_at_ms IS NULL AND (r.created_at_ms, r.plan_digest) > (after_ms, after_digest)
     AND (
       EXISTS (
         SELECT FROM ql3.package_quarantines AS q

@@ -1,5 +1,4 @@
 // Contract: admission. Run against every store.
-import { digest, digestLabels } from '../../src/core/digest.ts';
 import { limits } from '../../src/core/limits.ts';
 import { normalizePlan, type Plan } from '../../src/core/plan.ts';
 import { admit, start } from '../../src/protocol/admit.ts';
@@ -16,17 +15,13 @@ import {
   packageName,
   projectId,
   quarantinePackage,
+  reseal,
   rowsOf,
   sampleRevision,
   startMain,
   statusesOf,
   type World,
 } from './world.ts';
-
-function reseal(plan: Plan, changes: Partial<Plan>): Plan {
-  const { planDigest: _old, ...contents } = { ...plan, ...changes };
-  return { ...contents, planDigest: digest(digestLabels.plan, contents) };
-}
 
 export const admissionContract: readonly ContractCase[] = [
   {

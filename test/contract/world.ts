@@ -1,6 +1,7 @@
 // A small world for the contract suite: one store with a clock that the test moves, and the operations in short form.
 import type { Test } from 'tap';
 import type { AttemptFacts } from '../../src/core/completion.ts';
+import { digest, digestLabels } from '../../src/core/digest.ts';
 import type { Plan } from '../../src/core/plan.ts';
 import { buildPlan } from '../../src/core/plan.ts';
 import type { Now } from '../../src/core/ports.ts';
@@ -131,6 +132,12 @@ export async function makePlan(world: World, suffix = '1'): Promise<Plan> {
     throw new TypeError(planned.refusal.reason);
   }
   return planned.plan;
+}
+
+/** A plan with other contents, and the digest of those. */
+export function reseal(plan: Plan, changes: Partial<Plan>): Plan {
+  const { planDigest: _old, ...contents } = { ...plan, ...changes };
+  return { ...contents, planDigest: digest(digestLabels.plan, contents) };
 }
 
 export function admitPlan({ store }: World, plan: Plan) {

@@ -25,11 +25,13 @@ export async function carryOut(work: Work, options: CarrierOptions): Promise<Com
   const beganMs = clock.observe().uptimeMs;
   let pauseMs: number = bounds.retryPauseMsMin;
   let isCareful = false;
+  let hasCollided = false;
+  let isFencing = false;
   for (let tries = 1; ; tries += 1) {
     const connection = await pool.acquire();
     let tried: Tried;
     try {
-      tried = await tryOperation(connection, work, { ...options, isCareful });
+      tried = await tryOperation(connection, work, { ...options, isCareful, isFencing });
     } finally {
       pool.release(connection);
     }
@@ -40,10 +42,18 @@ export async function carryOut(work: Work, options: CarrierOptions): Promise<Com
         throw tried.error;
       case 'unknown':
         throw unknownOutcome(tried.error);
+      case 'collided':
+        // Taken by one that was committed meanwhile: then it is read now, and answered as what it is.
+        if (hasCollided) {
+          return { kind: 'committed', outcome: tried.outcome, settled: [], failures: [], rest: [] };
+        }
+        hasCollided = true;
+        break;
       case 'unclear':
         isCareful = true;
         break;
       case 'conflict': {
+        isFencing = tried.isFencing;
         const nowMs = clock.observe().uptimeMs;
         if (nowMs - beganMs >= limits.turnRetryMsMax) {
           throw toEdgeError(tried.error, `carry out ${work.operation.name}`);

@@ -17,6 +17,9 @@ const columnsSql = `SELECT 'table ' || c.relname AS object,
   JOIN pg_catalog.pg_attribute AS a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
   LEFT JOIN pg_catalog.pg_attrdef AS d ON d.adrelid = c.oid AND d.adnum = a.attnum
   WHERE c.relnamespace = 'ql3'::regnamespace AND c.relkind IN ('r', 'v', 'm', 'p', 'f')`;
+const viewsSql = `SELECT 'table ' || c.relname AS object, pg_catalog.pg_get_viewdef(c.oid) AS fact
+  FROM pg_catalog.pg_class AS c
+  WHERE c.relnamespace = 'ql3'::regnamespace AND c.relkind IN ('v', 'm')`;
 // From 18 on, NOT NULL is a constraint too; it is a fact of its column already.
 const constraintsSql = `SELECT coalesce('table ' || c.relname, 'domain ' || t.typname) AS object,
     concat_ws(' ', k.contype, k.convalidated, pg_catalog.pg_get_constraintdef(k.oid)) AS fact
@@ -59,12 +62,12 @@ const grantsSql = `SELECT granted.object,
     SELECT 'function ' || p.proname, '', pg_catalog.aclexplode(coalesce(p.proacl, acldefault('f', p.proowner)))
     FROM pg_catalog.pg_proc AS p WHERE p.pronamespace = 'ql3'::regnamespace
     UNION ALL
-    SELECT 'schema', '', pg_catalog.aclexplode(n.nspacl) FROM pg_catalog.pg_namespace AS n WHERE n.nspname = 'ql3'
+    SELECT 'schema ql3', '', pg_catalog.aclexplode(n.nspacl) FROM pg_catalog.pg_namespace AS n WHERE n.nspname = 'ql3'
   ) AS granted
   LEFT JOIN pg_catalog.pg_roles AS r ON r.oid = (granted.acl).grantee
   WHERE r.rolname IS DISTINCT FROM 'ql3_owner'`.replaceAll('granted.acl.', '(granted.acl).');
 
-const queries = [columnsSql, constraintsSql, domainsSql, indexesSql, triggersSql, functionsSql, grantsSql];
+const queries = [columnsSql, viewsSql, constraintsSql, domainsSql, indexesSql, triggersSql, functionsSql, grantsSql];
 
 export async function readCatalog(connection: Connection): Promise<Catalog> {
   const found: { object: string; fact: string }[] = [];

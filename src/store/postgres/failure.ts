@@ -15,7 +15,7 @@ export function isServerError(error: unknown): error is ServerError {
   );
 }
 
-/** Whether the server ended the session with it, or nobody knows what it said: nothing later was carried out for sure. */
+/** Whether the session is over with it: by the server's word, or because nobody knows what it said. */
 export function isSessionLost(error: unknown): boolean {
   return !isServerError(error) || error.severity === 'FATAL' || error.severity === 'PANIC';
 }
@@ -72,7 +72,7 @@ const meanings: Readonly<Record<string, Meaning>> = {
   XX002: damagedData,
 };
 
-/** `doing` completes the sentence "cannot …". An error that is neither the server's nor the connection's stays as it is. */
+/** `doing` completes the sentence "cannot …". Any error but the server's and the connection's stays as it is. */
 export function toEdgeError(error: unknown, doing: string): unknown {
   if (error instanceof EdgeError || error instanceof InvariantError || !(error instanceof Error)) {
     return error;

@@ -20,8 +20,8 @@ export type Applied = { readonly id: string; readonly sha256: string };
 
 /**
  * Applies what is missing and returns its ids. The login has to be one that may make roles and schemas, or a member of
- * ql3_owner where both are there. Throws `unavailable` for a newer database or a login that may not, `damaged` where the
- * text of an applied migration has changed.
+ * ql3_owner where both are there. Throws `unavailable` for a newer database or a login that may not, `damaged` where
+ * the text of an applied migration has changed.
  */
 export async function migratePostgres({ url }: { readonly url: string }): Promise<readonly string[]> {
   const connection = await Connection.open(url);
@@ -52,7 +52,7 @@ export async function readHistory(connection: Connection): Promise<readonly Appl
   return found[0]?.['found'] === 't' ? ((await ask(connection, historySql)) as Applied[]) : [];
 }
 
-/** What is missing of a history. Throws where it is newer than this program, or where a step differs from this one's. */
+/** What is missing of a history. Throws where it is newer than this program, or a step differs from this one's. */
 export function findPending(history: readonly Applied[]) {
   const newer = history.find(({ id }) => !migrations.some((migration) => migration.id === id));
   if (newer !== undefined) {

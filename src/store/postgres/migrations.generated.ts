@@ -5,15 +5,15 @@ import { sql as sql2 } from './migrations/pg-0046-workflow-task-attempt-admissio
 
 /** In the order in which they are applied; `sha256` is that of the file under schema/postgres. */
 export const migrations: readonly { readonly id: string; readonly sha256: string; readonly sql: string }[] = [
-  { id: 'pg-0044-baseline', sha256: '4c7f6498dc9ed361ab4fb90b4cea4122743c0092fbe7bf89694a63a654e2516a', sql: sql0 },
+  { id: 'pg-0044-baseline', sha256: '180579e4c769c7674d6f0458fe66f48dcf67511f658a5a03b19850d0904bc4c3', sql: sql0 },
   {
     id: 'pg-0045-plugin-package-workflow-admissions',
-    sha256: '5716b63f0148dec0e0712a7f9644937093321f9b857532df9d50f166db767408',
+    sha256: 'fabd2e4eaa1741d23c5c53e8ce7982b4c5129b9c5cbd2d836657db7c4aea434d',
     sql: sql1,
   },
   {
     id: 'pg-0046-workflow-task-attempt-admissions',
-    sha256: '03ab1c51bce705f681a0a0e11e6f06a0114813d012f0819674ed2e6b59a501b2',
+    sha256: '4e5cf843e621da973d69b361330f3dc2e790bddae793f6bbb3cb529578d9032e',
     sql: sql2,
   },
 ];

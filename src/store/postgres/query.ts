@@ -58,5 +58,5 @@ export function combineReads(
     Object.entries(part.values).map(([name, value]): [string, SqlValue] => [`r${index}_${name}`, value]),
   );
   const now = '(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS "nowMs"';
-  return statement(`SELECT ${[...columns, now].join(', ')}`, Object.fromEntries(values));
+  return statement(['SELECT', [...columns, now].join(', ')].join(' '), Object.fromEntries(values));
 }

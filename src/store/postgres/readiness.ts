@@ -34,7 +34,7 @@ type ServerFacts = {
   readonly isRuntime: boolean;
 };
 
-/** Throws `unavailable` for another server or version than this program can work with, `damaged` naming what differs. */
+/** Throws `unavailable` for a server or version that this program cannot work with, `damaged` naming what differs. */
 export async function checkReadiness(connection: Connection): Promise<StoreInfo> {
   try {
     const [row] = await ask(connection, serverSql);

@@ -7,30 +7,17 @@ import type { Run } from '../../core/records.ts';
 import type { AdmissionKey, Reads } from '../../protocol/reads.ts';
 import { asStored, damaged, isSame, readEvents, readPlan } from './evidence.ts';
 import type { ReadPart } from './query.ts';
-import { decodePresent, presentOfLedgerSql } from './reads-run.ts';
+import { decodePresent } from './reads-run.ts';
 
 type PartOf<N extends keyof Reads> = (args: Reads[N]['args']) => ReadPart<Reads[N]['rows']>;
 
-const evidenceSql = `SELECT jsonb_build_object(
-    'plan', l.plan,
-    'receipt', l.receipt,
-    'ledger',
-    (
-      SELECT jsonb_agg(s.record ORDER BY s.step_key) FROM ql3.plugin_package_workflow_admission_steps AS s
-      WHERE s.run_id = l.run_id
-    ),
-    'events',
-    (
-      SELECT jsonb_agg(e.record ORDER BY e.sequence) FROM ql3.run_events AS e
-      WHERE e.run_id = l.run_id AND e.sequence <= jsonb_array_length(l.plan -> 'steps') + 1
-    ),
-    'present', ${presentOfLedgerSql},
-    'key', (SELECT k.record FROM ql3.admission_keys AS k WHERE k.plan_id = l.plan_id)
-  )
-  FROM ql3.plugin_package_workflow_admissions AS l`;
 // A pruned run leaves its key alone; with the run still there, the ledger's row was taken away.
 const ofPlanSql = `SELECT jsonb_build_object(
-    'evidence', (${evidenceSql} WHERE l.plan_id = :planId),
+    'evidence',
+    (
+      SELECT ql3.admission_evidence(l.run_id) FROM ql3.plugin_package_workflow_admissions AS l
+      WHERE l.plan_id = :planId
+    ),
     'runId',
     (
       SELECT r.run_id FROM ql3.admission_keys AS k JOIN ql3.runs AS r ON r.run_id = k.record ->> 'runId'
@@ -38,14 +25,18 @@ const ofPlanSql = `SELECT jsonb_build_object(
     )
   )`;
 const ofRunSql = `SELECT jsonb_build_object(
-    'evidence', (${evidenceSql} WHERE l.run_id = :runId),
+    'evidence', ql3.admission_evidence(:runId),
     'runId', (SELECT r.run_id FROM ql3.runs AS r WHERE r.run_id = :runId)
   )`;
 const ofStartSql = `SELECT jsonb_build_object(
-    'evidence', (${evidenceSql} WHERE l.plan_id = o.plan_id),
-    'runId', (SELECT r.run_id FROM ql3.runs AS r WHERE r.run_id = o.record ->> 'runId')
+    'evidence',
+    (
+      SELECT ql3.admission_evidence(l.run_id) FROM ql3.plugin_package_workflow_admissions AS l
+      WHERE l.plan_id = k.plan_id
+    ),
+    'runId', (SELECT r.run_id FROM ql3.runs AS r WHERE r.run_id = k.record ->> 'runId')
   )
-  FROM ql3.admission_keys AS o WHERE o.project_id = :projectId AND o.idempotency_key = :idempotencyKey`;
+  FROM ql3.admission_keys AS k WHERE k.project_id = :projectId AND k.idempotency_key = :idempotencyKey`;
 const keyOfPlanSql = 'SELECT k.record FROM ql3.admission_keys AS k WHERE k.plan_id = :planId';
 const keyOfStartSql = `SELECT k.record FROM ql3.admission_keys AS k
   WHERE k.project_id = :projectId AND k.idempotency_key = :idempotencyKey`;

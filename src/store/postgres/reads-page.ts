@@ -10,48 +10,58 @@ import type { ReadPart } from './query.ts';
 
 type PartOf<N extends keyof Reads> = (args: Reads[N]['args']) => ReadPart<Reads[N]['rows']>;
 
-/** Turns a query of places into one value. */
-const pageOf = (query: string) => `SELECT jsonb_agg(
+const runningSql = `SELECT jsonb_agg(
     jsonb_build_object(
       'runId', q.run_id, 'admittedAtMs', q.created_at_ms, 'planDigest', encode(q.plan_digest, 'hex')
     ) ORDER BY q.created_at_ms, q.plan_digest
-  ) FROM (${query}) AS q`;
-const afterCursorSql = `r.status = 'running'
-    AND (r.created_at_ms, r.plan_digest) > (:admittedAtMs, decode(:planDigest, 'hex'))
-    AND NOT EXISTS (SELECT FROM ql3.set_aside AS a WHERE a.run_id = r.run_id)`;
-
-const runningSql = pageOf(`SELECT r.run_id, r.created_at_ms, r.plan_digest FROM ql3.runs AS r
-  WHERE ${afterCursorSql} ORDER BY r.created_at_ms, r.plan_digest LIMIT :limit`);
+  )
+  FROM (
+    SELECT r.run_id, r.created_at_ms, r.plan_digest FROM ql3.open_runs AS r
+    WHERE (r.created_at_ms, r.plan_digest) > (:admittedAtMs, decode(:planDigest, 'hex'))
+    ORDER BY r.created_at_ms, r.plan_digest LIMIT :limit
+  ) AS q`;
 // A step moves if a need of it cannot succeed any more (a direct one is enough: a skip spreads in the same pass), or if
 // all its needs succeeded; a run whose steps have all ended moves too.
-const candidatesSql = pageOf(`SELECT r.run_id, r.created_at_ms, r.plan_digest FROM ql3.runs AS r
-  WHERE ${afterCursorSql} AND r.cancel_requested_at_ms IS NULL
-    AND (
-      NOT EXISTS (
-        SELECT FROM ql3.step_runs AS s
-        WHERE s.run_id = r.run_id AND s.status IN ('pending', 'ready', 'waiting_approval', 'running', 'lost')
-      )
-      OR EXISTS (
-        SELECT FROM ql3.step_runs AS s
-        JOIN ql3.plugin_package_workflow_admission_steps AS l ON l.run_id = s.run_id AND l.step_key = s.step_key
-        WHERE s.run_id = r.run_id AND s.status = 'pending'
-          AND (
-            NOT EXISTS (
-              SELECT FROM jsonb_array_elements_text(l.needs) AS n (step_key)
-              LEFT JOIN ql3.step_runs AS d ON d.run_id = r.run_id AND d.step_key = n.step_key
-              WHERE d.status IS DISTINCT FROM 'succeeded'
+const candidatesSql = `SELECT jsonb_agg(
+    jsonb_build_object(
+      'runId', q.run_id, 'admittedAtMs', q.created_at_ms, 'planDigest', encode(q.plan_digest, 'hex')
+    ) ORDER BY q.created_at_ms, q.plan_digest
+  )
+  FROM (
+    SELECT r.run_id, r.created_at_ms, r.plan_digest FROM ql3.open_runs AS r
+    WHERE r.cancel_requested_at_ms IS NULL
+      AND (r.created_at_ms, r.plan_digest) > (:admittedAtMs, decode(:planDigest, 'hex'))
+      AND (
+        NOT EXISTS (
+          SELECT FROM ql3.step_runs AS s
+          WHERE s.run_id = r.run_id AND s.status IN ('pending', 'ready', 'waiting_approval', 'running', 'lost')
+        )
+        OR EXISTS (
+          SELECT FROM ql3.step_runs AS s
+          JOIN ql3.plugin_package_workflow_admission_steps AS l ON l.run_id = s.run_id AND l.step_key = s.step_key
+          WHERE s.run_id = r.run_id AND s.status = 'pending'
+            AND (
+              NOT EXISTS (
+                SELECT FROM jsonb_array_elements_text(l.needs) AS n (step_key)
+                LEFT JOIN ql3.step_runs AS d ON d.run_id = r.run_id AND d.step_key = n.step_key
+                WHERE d.status IS DISTINCT FROM 'succeeded'
+              )
+              OR EXISTS (
+                SELECT FROM jsonb_array_elements_text(l.needs) AS n (step_key)
+                JOIN ql3.step_runs AS d ON d.run_id = r.run_id AND d.step_key = n.step_key
+                WHERE d.status IN ('failed', 'skipped', 'cancelled', 'timed_out')
+              )
             )
-            OR EXISTS (
-              SELECT FROM jsonb_array_elements_text(l.needs) AS n (step_key)
-              JOIN ql3.step_runs AS d ON d.run_id = r.run_id AND d.step_key = n.step_key
-              WHERE d.status IN ('failed', 'skipped', 'cancelled', 'timed_out')
-            )
-          )
+        )
       )
-    )
-  ORDER BY r.created_at_ms, r.plan_digest LIMIT :limit`);
-const condemnedSql = pageOf(`SELECT c.run_id, c.created_at_ms, c.plan_digest
-  FROM ql3.condemned_runs(:admittedAtMs, decode(:planDigest, 'hex'), :limit) AS c`);
+    ORDER BY r.created_at_ms, r.plan_digest LIMIT :limit
+  ) AS q`;
+const condemnedSql = `SELECT jsonb_agg(
+    jsonb_build_object(
+      'runId', q.run_id, 'admittedAtMs', q.created_at_ms, 'planDigest', encode(q.plan_digest, 'hex')
+    ) ORDER BY q.created_at_ms, q.plan_digest
+  )
+  FROM ql3.condemned_runs(:admittedAtMs, decode(:planDigest, 'hex'), :limit) AS q`;
 const readySql = `SELECT jsonb_agg(
     jsonb_build_object(
       'runId', q.run_id, 'packageName', q.package_name, 'workflowId', q.workflow_id, 'stepKey', q.step_key,
@@ -60,9 +70,10 @@ const readySql = `SELECT jsonb_agg(
   )
   FROM (
     SELECT r.run_id, r.package_name, r.workflow_id, r.created_at_ms, r.plan_digest, s.step_key
-    FROM ql3.runs AS r
+    FROM ql3.open_runs AS r
     JOIN ql3.step_runs AS s ON s.run_id = r.run_id AND s.status = 'ready'
-    WHERE ${afterCursorSql} AND r.cancel_requested_at_ms IS NULL
+    WHERE r.cancel_requested_at_ms IS NULL
+      AND (r.created_at_ms, r.plan_digest) > (:admittedAtMs, decode(:planDigest, 'hex'))
       AND r.package_name || '/' || r.workflow_id NOT IN (SELECT jsonb_array_elements_text(:except))
       AND NOT EXISTS (
         SELECT FROM ql3.run_attempts AS t
@@ -76,18 +87,12 @@ const activeSql = `SELECT jsonb_agg(
   FROM (
     SELECT t.run_id, t.step_run_id, t.claim_number
     FROM ql3.run_attempts AS t
-    JOIN ql3.runs AS r ON r.run_id = t.run_id AND r.status = 'running'
+    JOIN ql3.open_runs AS r ON r.run_id = t.run_id
     WHERE t.status IN ('claimed', 'starting', 'running')
-      AND NOT EXISTS (SELECT FROM ql3.set_aside AS a WHERE a.run_id = t.run_id)
     ORDER BY t.claim_number LIMIT :limit
   ) AS q`;
 const countsSql = `SELECT jsonb_build_object(
-    'runningCount',
-    (
-      SELECT count(*) FROM ql3.runs AS r
-      WHERE r.status = 'running' AND NOT EXISTS (SELECT FROM ql3.set_aside AS a WHERE a.run_id = r.run_id)
-    ),
-    'setAsideCount', (SELECT count(*) FROM ql3.set_aside)
+    'runningCount', (SELECT count(*) FROM ql3.open_runs), 'setAsideCount', (SELECT count(*) FROM ql3.set_aside)
   )`;
 
 const setAsideSql = 'SELECT a.record FROM ql3.set_aside AS a WHERE a.run_id = :runId';
@@ -95,15 +100,16 @@ const allSetAsideSql = `SELECT jsonb_agg(q.record ORDER BY q.run_id) FROM (
     SELECT a.record, a.run_id FROM ql3.set_aside AS a WHERE a.run_id > :after ORDER BY a.run_id LIMIT :limit
   ) AS q`;
 
-/** Each condition is one that an index serves: looking for the few does not read the many. */
-const listOf = (condition: string) => `SELECT jsonb_agg(
+// Most runs succeed, so that without a status, or with that one, the page fills at once. The others walk a partial
+// index, so that looking for the few does not read the many.
+const listAnySql = `SELECT jsonb_agg(
     jsonb_build_object('runId', q.run_id, 'run', q.record, 'setAside', q.aside) ORDER BY q.run_number DESC
   )
   FROM (
     SELECT r.run_id, r.record, r.run_number, a.record AS aside
     FROM ql3.runs AS r
     LEFT JOIN ql3.set_aside AS a ON a.run_id = r.run_id
-    WHERE ${condition}
+    WHERE (:status::text IS NULL OR r.status = :status)
       AND (:packageName::text IS NULL OR r.package_name = :packageName)
       AND (
         :beforeRunId::text IS NULL
@@ -111,9 +117,36 @@ const listOf = (condition: string) => `SELECT jsonb_agg(
       )
     ORDER BY r.run_number DESC LIMIT :limit
   ) AS q`;
-const listAnySql = listOf('(:status::text IS NULL OR r.status = :status)');
-const listRunningSql = listOf("r.status = 'running' AND r.status = :status");
-const listFailedSql = listOf("r.status IN ('failed', 'cancelled', 'timed_out') AND r.status = :status");
+const listRunningSql = `SELECT jsonb_agg(
+    jsonb_build_object('runId', q.run_id, 'run', q.record, 'setAside', q.aside) ORDER BY q.run_number DESC
+  )
+  FROM (
+    SELECT r.run_id, r.record, r.run_number, a.record AS aside
+    FROM ql3.runs AS r
+    LEFT JOIN ql3.set_aside AS a ON a.run_id = r.run_id
+    WHERE r.status = 'running' AND r.status = :status
+      AND (:packageName::text IS NULL OR r.package_name = :packageName)
+      AND (
+        :beforeRunId::text IS NULL
+        OR r.run_number < coalesce((SELECT b.run_number FROM ql3.runs AS b WHERE b.run_id = :beforeRunId), 0)
+      )
+    ORDER BY r.run_number DESC LIMIT :limit
+  ) AS q`;
+const listFailedSql = `SELECT jsonb_agg(
+    jsonb_build_object('runId', q.run_id, 'run', q.record, 'setAside', q.aside) ORDER BY q.run_number DESC
+  )
+  FROM (
+    SELECT r.run_id, r.record, r.run_number, a.record AS aside
+    FROM ql3.runs AS r
+    LEFT JOIN ql3.set_aside AS a ON a.run_id = r.run_id
+    WHERE r.status IN ('failed', 'cancelled', 'timed_out') AND r.status = :status
+      AND (:packageName::text IS NULL OR r.package_name = :packageName)
+      AND (
+        :beforeRunId::text IS NULL
+        OR r.run_number < coalesce((SELECT b.run_number FROM ql3.runs AS b WHERE b.run_id = :beforeRunId), 0)
+      )
+    ORDER BY r.run_number DESC LIMIT :limit
+  ) AS q`;
 
 type PageArguments = { readonly limit: number; readonly after: RunCursor | null };
 type PlaceJson = { readonly runId: string } & RunCursor;

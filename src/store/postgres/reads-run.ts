@@ -12,21 +12,10 @@ import { type CondemnationJson, decodeCondemnation } from './reads-package.ts';
 
 type PartOf<N extends keyof Reads> = (args: Reads[N]['args']) => ReadPart<Reads[N]['rows']>;
 
-/** The run in `r` with its steps and attempts. The ledger says how many steps there are. */
-const presentSql = `jsonb_build_object(
-    'run', r.record,
-    'stepCount',
-    (SELECT count(*) FROM ql3.plugin_package_workflow_admission_steps AS l WHERE l.run_id = r.run_id),
-    'steps', (SELECT jsonb_agg(s.record ORDER BY s.step_key) FROM ql3.step_runs AS s WHERE s.run_id = r.run_id),
-    'attempts',
-    (
-      SELECT jsonb_agg(a.record ORDER BY a.number) FROM ql3.run_attempts AS a
-      WHERE a.run_id = r.run_id AND a.status IN ('claimed', 'starting', 'running')
-    )
-  )`;
-export const presentOfLedgerSql = `(SELECT ${presentSql} FROM ql3.runs AS r WHERE r.run_id = l.run_id)`;
-const runSql = `SELECT ${presentSql} FROM (SELECT * FROM ql3.runs WHERE run_id = :runId FOR UPDATE) AS r`;
-const wholeRunSql = runSql.replace(` AND a.status IN ('claimed', 'starting', 'running')`, '');
+const runSql = `SELECT ql3.run_rows(r.record, false)
+  FROM (SELECT record FROM ql3.runs WHERE run_id = :runId FOR UPDATE) AS r`;
+const wholeRunSql = `SELECT ql3.run_rows(r.record, true)
+  FROM (SELECT record FROM ql3.runs WHERE run_id = :runId FOR UPDATE) AS r`;
 
 const planSql = `SELECT jsonb_build_object(
     'planDigest', encode(r.plan_digest, 'hex'),
@@ -267,7 +256,7 @@ export function decodePresent(json: unknown, place: { readonly runId: string; re
   return { run, steps: mapById(steps), attempts: mapById(attempts) };
 }
 
-/** That an attempt is missing has no digest; but each start was counted, and a step runs as long as its attempt does. */
+/** A missing attempt has no digest; but each start was counted, and a step runs as long as its attempt does. */
 function checkAttempts(steps: readonly StepRun[], attempts: readonly RunAttempt[], isWhole: boolean): void {
   const lacking = steps.find((step) => {
     const expected = isWhole ? step.attemptCount : Number(step.status === 'running');

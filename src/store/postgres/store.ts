@@ -12,6 +12,7 @@ import { Lanes } from './lanes.ts';
 import { Pool } from './pool.ts';
 import { checkReadiness } from './readiness.ts';
 import { createReads } from './reads.ts';
+import { findRun } from './scope.ts';
 
 export type PostgresStoreOptions = {
   /** `postgres://user:password@host/database`, with whatever else libpq's URLs say. */
@@ -89,7 +90,7 @@ function createStore({ info, pool, carrying, report }: StoreParts): PostgresStor
     }
     for (const rest of committed.rest) {
       lanes
-        .continue(laneOf(Object.values(rest.load())), () => operate(rest))
+        .continue(findRun(Object.values(rest.load())), () => operate(rest))
         .catch((error: unknown) => {
           report.failed(rest, error);
         });
@@ -116,22 +117,12 @@ function createStore({ info, pool, carrying, report }: StoreParts): PostgresStor
       hooks = attached;
     },
     submit: <O>(operation: Operation<O>) =>
-      lanes.accept(laneOf(Object.values(operation.load())), () => operate(operation)) as Promise<O>,
+      lanes.accept(findRun(Object.values(operation.load())), () => operate(operation)) as Promise<O>,
     read: <N extends ReadName>(request: ReadRequest<N>): Promise<Reads[N]['rows']> =>
-      lanes.accept(laneOf([request as ReadRequest]), () => look(request, carrying)),
+      lanes.accept(findRun([request as ReadRequest]), () => look(request, carrying)),
     async close() {
       await lanes.close();
       await pool.close();
     },
   };
-}
-
-/** The run that an operation reads, if it names one: its order is kept. */
-function laneOf(requests: readonly ReadRequest[]): string | null {
-  for (const { args } of requests) {
-    if ('runId' in args) {
-      return args.runId;
-    }
-  }
-  return null;
 }

@@ -1,8 +1,8 @@
-// One try of one operation, with all that follows it, as one SERIALIZABLE transaction on one session. Owns what is sent
-// together, and what a failure says of the outcome; never tries anything again.
+// One try of one operation, with all that follows it, as one transaction on one session (how isolated: scope.ts). Owns
+// what is sent together, and what a failure says of the outcome; never tries anything again.
 //
-//   [BEGIN, reads] ─▶ decide ─▶ [writes, COMMIT]                                                 alone
-//   [BEGIN, reads] ─▶ decide ─▶ [writes, SAVEPOINT, reads] ─▶ decide ─▶ … ─▶ [writes, COMMIT]    with followers
+//   [BEGIN, LOCK, reads] ─▶ decide ─▶ [writes, COMMIT]                                                 alone
+//   [BEGIN, LOCK, reads] ─▶ decide ─▶ [writes, SAVEPOINT, reads] ─▶ decide ─▶ … ─▶ [writes, COMMIT]    with followers
 //
 // Each pair of brackets is one round trip. What was sent together cannot be told apart where it fails: such a try ends
 // `unclear`, and the next one is `careful`, with a round trip for each of them.
@@ -16,6 +16,7 @@ import type { Answer, Connection, Statement } from './connection.ts';
 import { isAftermath, isCollision, isConflict, isServerError, isSessionLost, toEdgeError } from './failure.ts';
 import { combineReads } from './query.ts';
 import type { PartOfRequest } from './reads.ts';
+import { findOnlyRun } from './scope.ts';
 import { writeAppend, writeLedger } from './writes.ts';
 
 export type Work = { readonly operation: Operation; readonly freshIds: readonly string[] };
@@ -38,7 +39,9 @@ export type Tried =
       readonly rest: readonly Operation[];
     }
   /** Others were in the way; it certainly did not happen. */
-  | { readonly kind: 'conflict'; readonly error: unknown }
+  | { readonly kind: 'conflict'; readonly error: unknown; readonly isFencing: boolean }
+  /** It certainly did not happen: an identity is taken, which the next try may find by reading. */
+  | { readonly kind: 'collided'; readonly outcome: unknown; readonly error: unknown }
   /** It certainly did not happen; a careful try will tell whose doing that was. */
   | { readonly kind: 'unclear' }
   /** It certainly did not happen, and would not the next time. */
@@ -47,11 +50,23 @@ export type Tried =
   | { readonly kind: 'unknown'; readonly error: unknown };
 
 const plain = (text: string): Statement => ({ text, values: [], name: null });
+const beginOfRun = plain('BEGIN ISOLATION LEVEL REPEATABLE READ');
 const begin = plain('BEGIN ISOLATION LEVEL SERIALIZABLE');
+// Before the first read, which takes the snapshot: what the lock has waited for is seen.
+const lockFence = plain('LOCK TABLE ql3.fence IN ACCESS SHARE MODE');
+const closeFence = plain('LOCK TABLE ql3.fence IN ACCESS EXCLUSIVE MODE');
 const savepoint = plain('SAVEPOINT operation');
 const rollbackToSavepoint = plain('ROLLBACK TO SAVEPOINT operation');
 const commit = plain('COMMIT');
 const rollback = plain('ROLLBACK');
+
+export type TryOptions = TransactionParts & {
+  readonly isCareful: boolean;
+  /** Whether an earlier try was to forbid something: then the fence is closed before anything is read. */
+  readonly isFencing: boolean;
+};
+
+const forbidding: ReadonlySet<string> = new Set(['quarantine', 'revocation']);
 
 /** Ends the whole try. */
 class Gone {
@@ -65,11 +80,7 @@ class Gone {
 type Decided = Pick<Decision<unknown>, 'outcome' | 'follow'> & { readonly runId: string | null };
 
 /** Tries it once. The session is outside of a transaction afterwards, or broken. Never throws but for a defect. */
-export async function tryOperation(
-  connection: Connection,
-  work: Work,
-  options: TransactionParts & { readonly isCareful: boolean },
-): Promise<Tried> {
+export async function tryOperation(connection: Connection, work: Work, options: TryOptions): Promise<Tried> {
   const transaction = new Transaction(connection, options);
   try {
     return await transaction.carryOut(work);
@@ -84,36 +95,46 @@ export async function tryOperation(
 
 class Transaction {
   readonly #connection: Connection;
-  readonly #options: TransactionParts & { readonly isCareful: boolean };
+  readonly #options: TryOptions;
   #isOpen = false;
+  #isFencing: boolean;
   /** Writes that are decided and not sent yet. */
   #unsent: Statement[] = [];
   readonly #settled: Settled[] = [];
   readonly #failures: { operation: Operation; error: unknown }[] = [];
 
-  constructor(connection: Connection, options: TransactionParts & { readonly isCareful: boolean }) {
+  constructor(connection: Connection, options: TryOptions) {
     this.#connection = connection;
     this.#options = options;
+    this.#isFencing = options.isFencing;
   }
 
   /** Depth first, so that what follows an operation sees exactly its writes. */
   async carryOut({ operation, freshIds }: Work): Promise<Tried> {
-    const first = await this.#decide({ operation, freshIds }, begin);
+    const runId = findOnlyRun(operation);
+    const fence = this.#isFencing ? closeFence : lockFence;
+    const first = await this.#decide({ operation, freshIds }, [runId === null ? begin : beginOfRun, fence]);
     const waiting = [...(first.follow ?? [])];
     this.#settle(operation, first);
     await this.#sendIfCareful(operation);
+    // What is about more than this run needs a transaction of its own.
+    const rest: Operation[] = [];
     let count = 0;
     for (; waiting.length > 0 && count < limits.followMax; count += 1) {
-      waiting.unshift(...(await this.#follow(waiting.shift() as Operation)));
+      const next = waiting.shift() as Operation;
+      if (runId === null || findOnlyRun(next) === runId) {
+        waiting.unshift(...(await this.#follow(next)));
+      } else {
+        rest.push(next);
+      }
     }
-    const isShared = count > 0;
-    return this.#commit({ operation, outcome: first.outcome, rest: waiting, isShared });
+    return this.#commit({ operation, outcome: first.outcome, rest: [...rest, ...waiting], isShared: count > 0 });
   }
 
   async #follow(operation: Operation): Promise<readonly Operation[]> {
     const settledBefore = this.#settled.length;
     try {
-      const decided = await this.#decide({ operation, freshIds: this.#options.drawIds(operation) }, savepoint);
+      const decided = await this.#decide({ operation, freshIds: this.#options.drawIds(operation) }, [savepoint]);
       this.#settle(operation, decided);
       await this.#sendIfCareful(null);
       return decided.follow ?? [];
@@ -132,14 +153,14 @@ class Transaction {
   }
 
   /** Reads, with what was not sent yet and `before` them, and decides. */
-  async #decide({ operation, freshIds }: Work, before: Statement): Promise<Decided> {
+  async #decide({ operation, freshIds }: Work, before: readonly Statement[]): Promise<Decided> {
     const requests = Object.entries(operation.load());
     const parts = requests.map(([, request]) => this.#options.partOf(request as ReadRequest));
     const unsent = this.#unsent;
     this.#unsent = [];
     this.#isOpen = true;
-    const answers = await this.#connection.exchange([...unsent, before, combineReads(parts, { isLocking: true })]);
-    for (const answer of answers.slice(0, unsent.length + 1)) {
+    const answers = await this.#connection.exchange([...unsent, ...before, combineReads(parts, { isLocking: true })]);
+    for (const answer of answers.slice(0, -1)) {
       this.#goOn(answer, unsent.length > 0);
     }
     const row = this.#takeRow(answers.at(-1)!, operation);
@@ -150,7 +171,9 @@ class Transaction {
     const decision = operation.decide(rows, { now, freshIds, trustedFromMs: this.#options.trustedFromMs });
     const { append, ledger = [] } = decision;
     const appends = append === undefined ? [] : [writeAppend(append, now.wallMs)];
-    this.#unsent = [...appends, ...ledger.flatMap(writeLedger)];
+    const isForbidding = !this.#isFencing && ledger.some(({ write }) => forbidding.has(write));
+    this.#isFencing ||= isForbidding;
+    this.#unsent = [...(isForbidding ? [closeFence] : []), ...appends, ...ledger.flatMap(writeLedger)];
     const { outcome, follow = [] } = decision;
     return { outcome, follow, runId: append?.rows.run.id ?? null };
   }
@@ -212,7 +235,9 @@ class Transaction {
       return { kind: 'unknown', error: doubt };
     }
     if ('error' in last) {
-      return isConflict(last.error) ? { kind: 'conflict', error: last.error } : failureOf(operation, last.error);
+      return isConflict(last.error)
+        ? { kind: 'conflict', error: last.error, isFencing: this.#isFencing }
+        : failureOf(operation, last.error);
     }
     if (last.command !== 'COMMIT') {
       return { kind: 'failed', error: toEdgeError(new TypeError(`COMMIT became ${last.command}`), 'commit') };
@@ -231,7 +256,7 @@ class Transaction {
   /** Throws `Gone` for what ends the whole try, whoever met it: a conflict, or a session that is lost before COMMIT. */
   #endIfOver(error: unknown): void {
     if (isConflict(error)) {
-      throw new Gone({ kind: 'conflict', error });
+      throw new Gone({ kind: 'conflict', error, isFencing: this.#isFencing });
     }
     if (isSessionLost(error)) {
       throw new Gone({ kind: 'failed', error: toEdgeError(error, 'reach PostgreSQL') });
@@ -252,7 +277,7 @@ class Transaction {
 
 function failureOf(operation: Operation, error: unknown): Tried {
   if (isCollision(error) && operation.collided !== null) {
-    return { kind: 'committed', outcome: operation.collided(), settled: [], failures: [], rest: [] };
+    return { kind: 'collided', outcome: operation.collided(), error };
   }
   return { kind: 'failed', error: toEdgeError(error, `carry out ${operation.name}`) };
 }

@@ -78,7 +78,7 @@ t.test('every kind of change of the schema is named', async (t) => {
     ['GRANT UPDATE (record) ON ql3.run_events TO PUBLIC', /table run_events differs/],
     [`CREATE OR REPLACE FUNCTION ql3.append(change jsonb) RETURNS void LANGUAGE sql AS ''`, /function append differs/],
     ['ALTER DOMAIN ql3.counter DROP CONSTRAINT counter_check', /domain counter differs/],
-    ['GRANT CREATE ON SCHEMA ql3 TO ql3_runtime', /schema differs/],
+    ['GRANT CREATE ON SCHEMA ql3 TO ql3_runtime', /schema ql3 differs/],
     ['UPDATE ql3.capabilities SET version = 44', /capability is control-core 44/],
   ];
   for (const [change, message] of changes) {

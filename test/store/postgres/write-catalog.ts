@@ -13,8 +13,8 @@ const catalog = await readCatalog(connection);
 await connection.end();
 await databases.close();
 const rows = Object.entries(catalog).map(([object, text]) => `  '${object}': '${text}',\n`);
-const header = `// Written by test/store/postgres/write-catalog.ts from schema/postgres/*.sql, of which a server alone can tell what they
-// make; a test compares the two. Change that, not this.
+const header = `// Written by test/store/postgres/write-catalog.ts from schema/postgres/*.sql: only a server
+// can tell what they make. A test compares the two. Change that, not this.
 
 /** Fingerprints of every object of the schema after the last migration: see catalog.ts. */
 export const catalogManifest: Readonly<Record<string, string>> = {

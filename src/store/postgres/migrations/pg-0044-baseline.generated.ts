@@ -93,6 +93,11 @@ CREATE TABLE ql3.set_aside (
 record jsonb NOT NULL CHECK (pg_column_size(record) <= 8192),
 run_id ql3.portable_id PRIMARY KEY GENERATED ALWAYS AS (record ->> 'runId') STORED
 );
+CREATE VIEW ql3.open_runs AS
+SELECT r.run_id, r.package_name, r.workflow_id, r.created_at_ms, r.plan_digest, r.cancel_requested_at_ms
+FROM ql3.runs AS r
+LEFT JOIN ql3.set_aside AS a ON a.run_id = r.run_id
+WHERE r.status = 'running' AND a.run_id IS NULL;
 CREATE TABLE ql3.publishers (
 record jsonb NOT NULL CHECK (pg_column_size(record) <= 8192),
 key_id ql3.identifier PRIMARY KEY GENERATED ALWAYS AS (record ->> 'keyId') STORED,
@@ -161,10 +166,11 @@ lock_digest ql3.digest NOT NULL GENERATED ALWAYS AS (decode(record ->> 'lockDige
 installation_id ql3.identifier NOT NULL GENERATED ALWAYS AS (record ->> 'installationId') STORED,
 PRIMARY KEY (project_id, package_name, lock_digest, installation_id)
 );
+CREATE TABLE ql3.fence (fence_id integer PRIMARY KEY CHECK (false));
 CREATE TABLE ql3.package_settings (
 project_id ql3.identifier,
 package_name ql3.resource_id,
-record jsonb NOT NULL CHECK (pg_column_size(record) <= 524288),
+record jsonb NOT NULL CHECK (pg_column_size(record) <= 524284),
 name ql3.resource_id NOT NULL GENERATED ALWAYS AS (record ->> 'name') STORED,
 PRIMARY KEY (project_id, package_name, name)
 );
@@ -245,7 +251,8 @@ WHERE h.project_id = project AND h.package_name = package;
 END;
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA ql3 FROM PUBLIC;
 GRANT USAGE ON SCHEMA ql3 TO ql3_runtime, ql3_manager;
-GRANT SELECT ON ql3.migrations, ql3.capabilities, ql3.runs, ql3.step_runs, ql3.run_events, ql3.set_aside,
+GRANT SELECT ON ql3.migrations, ql3.capabilities, ql3.runs, ql3.open_runs, ql3.step_runs, ql3.run_events,
+ql3.set_aside, ql3.fence,
 ql3.package_installations, ql3.package_installation_heads, ql3.materialized_revisions, ql3.package_files,
 ql3.automation_publications, ql3.automation_publication_heads, ql3.package_lifecycle_events, ql3.package_settings
 TO ql3_runtime;
@@ -262,4 +269,5 @@ GRANT UPDATE (record) ON ql3.publishers, ql3.package_installations, ql3.package_
 GRANT UPDATE (installation_id) ON ql3.package_installation_heads TO ql3_manager;
 GRANT UPDATE (version, publication_digest) ON ql3.automation_publication_heads TO ql3_manager;
 GRANT DELETE ON ql3.package_settings TO ql3_manager;
+GRANT UPDATE ON ql3.fence TO ql3_manager;
 `;
