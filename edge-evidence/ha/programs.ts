@@ -29,6 +29,9 @@ const plainEnv = { PATH: '/usr/bin:/bin', LC_ALL: 'C', TZ: 'UTC' };
 export async function findPrograms(folder: string, bin: string | null): Promise<Programs> {
   const isRoot = process.geteuid?.() === 0;
   const identity = isRoot ? { uid: unprivilegedId, gid: unprivilegedId } : {};
+  if (isRoot && !isReachableByAll(folder)) {
+    throw new EvidenceError(`${folder} is closed to users other than root, and PostgreSQL does not run as root`);
+  }
   const found = bin === null ? unpack(folder, isRoot) : { bin, env: plainEnv };
   const server = join(found.bin, 'postgres');
   if (!existsSync(server)) {
