@@ -94,4 +94,9 @@ function printReport({ scenarios, parameters, summary, limits }: Report, seconds
 /** The report has more. */
 const failuresToldMax = 5;
 
+// Whoever stops reading does not stop the drill: its servers would stay.
+for (const stream of [process.stdout, process.stderr]) {
+  stream.on('error', () => {});
+}
+
 process.exitCode = await main();
