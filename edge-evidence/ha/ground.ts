@@ -3,6 +3,7 @@
 import { chmodSync, mkdtempSync, realpathSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Client } from 'pg';
+import { findProcessesOf, killProcess } from '../processes.ts';
 import { clearFolder, clearWhenEnded } from '../site-copy.ts';
 import { type CloneMethod, clone } from './clone.ts';
 import { type Link, openLink } from './link.ts';
@@ -40,6 +41,8 @@ export async function withGround<T>(options: GroundOptions, work: (ground: Groun
   const servers: Server[] = [];
   const closers: (() => Promise<unknown>)[] = [];
   const clear = () => {
+    // First, so that none makes a segment while those of the others are taken away.
+    findProcessesOf(root).forEach(killProcess);
     for (const server of servers) {
       server.removeSharedMemory();
     }
