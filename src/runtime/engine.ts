@@ -88,7 +88,8 @@ export async function openEngine(options: EngineOptions): Promise<Engine> {
     return { store, runtime, verbs, runDirectory, settings, close };
   } catch (error) {
     await store.close();
-    throw fromFileError(error, `work with ${(error as NodeJS.ErrnoException).path ?? options.data}`);
+    const doing = `work with ${(error as NodeJS.ErrnoException).path ?? options.data}`;
+    throw fromFileError(error, { doing, access: 'writes' });
   }
 }
 

@@ -134,7 +134,7 @@ function writeOnce(file: string, text: string): void {
       writeFileSync(file, text, { flag: 'wx', mode: 0o600 });
     }
   } catch (error) {
-    throw fromFileError(error, `write ${file}`, otherPlace);
+    throw fromFileError(error, { doing: `write ${file}`, access: 'writes', hint: otherPlace });
   }
 }
 
@@ -192,7 +192,8 @@ export function makePrivateDirectory(directory: string): void {
       chmodSync(directory, 0o700);
     }
   } catch (error) {
-    throw fromFileError(error, `make the run directory ${directory}`, `${otherPlace}: it must be writable`);
+    const hint = `${otherPlace}: it must be writable`;
+    throw fromFileError(error, { doing: `make the run directory ${directory}`, access: 'writes', hint });
   }
   const trouble = findTrouble(directory);
   if (trouble !== null) {

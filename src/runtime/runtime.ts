@@ -98,7 +98,8 @@ export class Runtime {
     this.#store = store;
     this.#clock = options.clock;
     this.#alarm = options.alarm;
-    this.#starts = new Starts({ ...options, handlerNames: handlers.names });
+    const isRunOver = (runId: string) => this.#deadlines.isOver(runId);
+    this.#starts = new Starts({ ...options, handlerNames: handlers.names, isRunOver });
     this.#deliveries = new Deliveries(options);
     this.#deadlines = new RunDeadlines({ ...options, deliveries: this.#deliveries });
     this.#followers = new Followers(store);

@@ -49,7 +49,7 @@ export function makeDataDirectory(data: string): DataPaths {
     if (fileErrorCode(error) === 'EEXIST') {
       throw new EdgeError('invalid', `${data} is not a directory`, { cause: error, hint: 'name a directory' });
     }
-    throw fromFileError(error, `make the data directory ${data}`);
+    throw fromFileError(error, { doing: `make the data directory ${data}`, access: 'writes' });
   }
 }
 
@@ -70,7 +70,7 @@ export function findDataDirectory(data: string): DataPaths {
     }
   } catch (error) {
     if (fileErrorCode(error) !== 'ENOENT') {
-      throw fromFileError(error, `look at the data directory ${data}`);
+      throw fromFileError(error, { doing: `look at the data directory ${data}`, access: 'reads' });
     }
   }
   throw new EdgeError('not-found', `there is no data directory at ${data}`, {
@@ -144,7 +144,7 @@ function isThere(file: string): boolean {
   try {
     return statOf(file) !== null;
   } catch (error) {
-    throw fromFileError(error, `look at ${file}`);
+    throw fromFileError(error, { doing: `look at ${file}`, access: 'reads' });
   }
 }
 
@@ -170,7 +170,7 @@ export function readJson(file: string): unknown {
     if (fileErrorCode(error) === 'ENOENT') {
       return null;
     }
-    throw fromFileError(error, `read ${file}`);
+    throw fromFileError(error, { doing: `read ${file}`, access: 'reads' });
   }
   try {
     return JSON.parse(text);
