@@ -184,6 +184,7 @@ function connect(parts: Parts): DatabaseSync {
   const connection = {
     exec,
     prepare: wrap,
+    location: () => null,
     get isTransaction() {
       return !mortal.isDead && real.isTransaction;
     },

@@ -1,6 +1,6 @@
-// Why SQLite could not make or open a file: it says "unable to open database file", whether space, inodes or descriptors
-// ran out. Asked by trying the same beside it, at once and in the same process. Touches no file of SQLite: closing one
-// through `fs` would drop its locks.
+// Why SQLite could not make or open a file: it says "unable to open database file", whether space, inodes or
+// descriptors ran out. Asked by trying the same beside it, at once and in the same process. Touches no file of SQLite:
+// closing one through `fs` would drop its locks.
 import { closeSync, openSync, rmSync, writeSync } from 'node:fs';
 import path from 'node:path';
 import { fileErrorCode } from '../../core/file-error.ts';
@@ -15,7 +15,7 @@ const trialBytes = 4096;
  * another reason, such as a missing right.
  */
 export function findShortage(file: string): unknown {
-  // A name that a killed process's trial of storage has, too, so that it goes the same way; longer than any of SQLite's,
+  // A name that a killed process's trial of storage has, too, so that it goes the same way; longer than SQLite's own,
   // since a directory may have room for a short name alone.
   const trial = path.join(path.dirname(file), `probe-${process.pid}.db-shortagetrial`);
   try {
