@@ -339,22 +339,20 @@ export class Runtime {
 
   /**
    * Ends the runtime: `detach` leaves commands running for the next process to take over; `stop` records the stop of
-   * each, stops it, and waits for its end. Durable state last.
+   * each, stops it, and waits for its end. Durable state last, once whoever still asks for it was answered, too.
    */
-  close(onStop: OnStop): Promise<void> {
-    this.#closed ??= this.#close(onStop);
+  close(onStop: OnStop, answered = Promise.resolve()): Promise<void> {
+    this.#closed ??= this.#close(onStop, answered);
     return this.#closed;
   }
 
-  async #close(onStop: OnStop): Promise<void> {
+  async #close(onStop: OnStop, answered: Promise<void>): Promise<void> {
     this.#state = 'closing';
     this.#cancelQuiet?.();
     this.#takeOver.close();
     this.#starts.close();
     this.#deadlines.close();
-    if (onStop === 'stop') {
-      await this.#stopAttempts();
-    }
+    await Promise.all([answered, onStop === 'stop' ? this.#stopAttempts() : null]);
     const left = onStop === 'stop' ? this.attempts.count : 0;
     this.attempts.close();
     this.#deliveries.close();

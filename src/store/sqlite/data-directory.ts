@@ -1,11 +1,12 @@
 // The data directory as the store sees it: its paths, the settings fixed in config.json, and the marker that tells a
 // fresh directory from one that lost its database. Looks at the database with `stat` alone: closing it through `fs`
 // would drop the locks that SQLite holds on it.
-import { chmodSync, lstatSync, readdirSync, readFileSync, realpathSync, type Stats } from 'node:fs';
+import { chmodSync, lstatSync, readdirSync, realpathSync, type Stats } from 'node:fs';
 import path from 'node:path';
 import { assert, EdgeError, type Mistake } from '../../core/errors.ts';
 import { fileErrorCode, fromFileError } from '../../core/file-error.ts';
 import { makeDirectories } from '../make-directories.ts';
+import { readRegularFile } from '../regular-file.ts';
 import { syncDirectory, writeDurably } from './durable-file.ts';
 import { type AskedSettings, isDurability, isProfile, type StorageSettings } from './profile.ts';
 
@@ -161,11 +162,11 @@ function readConfig(paths: DataPaths): Readonly<Record<string, unknown>> {
   });
 }
 
-/** A small JSON file; null where there is none, undefined where it is not JSON. */
+/** A small JSON file; null where there is none, undefined where it is not JSON. Throws `invalid` for no file. */
 export function readJson(file: string): unknown {
   let text: string;
   try {
-    text = readFileSync(file, 'utf8');
+    text = readRegularFile(file, 'put back the file that was there').toString('utf8');
   } catch (error) {
     if (fileErrorCode(error) === 'ENOENT') {
       return null;

@@ -15,8 +15,8 @@ const trialBytes = 4096;
  * another reason, such as a missing right.
  */
 export function findShortage(file: string): unknown {
-  // A name that a killed process's trial of storage has, too, so that it goes the same way; longer than SQLite's own,
-  // since a directory may have room for a short name alone.
+  // A name like those of the trial of a storage, so that what a killed process leaves goes the same way; longer than
+  // any of SQLite's, since a directory may have room for a short name alone.
   const trial = path.join(path.dirname(file), `probe-${process.pid}.db-shortagetrial`);
   try {
     writeTrial(trial);
