@@ -4,9 +4,8 @@
 -- history in the order of commits. Hot tables are keyed by one integer, because only such a b-tree grows at its end
 -- without rewriting its neighbours, and nothing on them is indexed but what is rare. (Measured for a chain of 8 steps,
 -- its admission included, in KiB a step, WAL / rollback journal: 15 / 38, and 5 / 9 with 32 chains at once; with keys
--- of several columns, attempts beside their steps and an index on the history 22 / 54 and 11 / 17.) Derived ids (event,
--- mutation, step-run and attempt ids) are functions of a key and are not stored; the static part of a step stands in
--- its plan. Digests are 32 bytes. A bound carries the name of its constant in src/core/limits.ts; a test compares them.
+-- of several columns, attempts beside their steps and an index on the history 22 / 54 and 11 / 17.) Derived ids are
+-- functions of a key and are not stored; the static part of a step stands in its plan. A bound names its constant.
 
 -- Retention puts its one row in here and takes it out again in the same transaction: only meanwhile may rows of the
 -- append-only tables be deleted. Nothing may ever change them.
@@ -117,9 +116,10 @@ CREATE TABLE RunRecords (
   CHECK (outputRef IS NULL OR number > 0)
 ) STRICT;
 
--- Pages of running runs, oldest first: whatever looks for work reads this and never the finished runs. Statements that
--- leave a run's status as it is do not name it, so that SQLite does not touch this index.
-CREATE INDEX RunningRuns ON RunRecords (createdAtMs, planDigest) WHERE number = 0 AND status = 'running';
+-- Whatever looks for work reads this and never the finished runs. A status that is damaged is no end. Statements that
+-- leave a status as it is do not name it, so that SQLite does not touch this index.
+CREATE INDEX UnendedRuns ON RunRecords (createdAtMs, planDigest)
+  WHERE number = 0 AND status NOT IN ('succeeded', 'failed', 'cancelled', 'timed_out');
 
 -- Runs that ended badly are few, and are what an operator looks for.
 CREATE INDEX FailedRuns ON RunRecords (status) WHERE number = 0 AND status IN ('failed', 'cancelled', 'timed_out');

@@ -82,6 +82,9 @@ export type SetAside = {
   readonly atMs: number;
 };
 
+/** A run that is not over and whose own rows are damaged so that nothing else leads to it. */
+export type StrayRun = { readonly runId: string; readonly trouble: string };
+
 export type RunSummary = {
   readonly run: Run | null;
   readonly runId: string;
@@ -147,6 +150,8 @@ export type Reads = {
     rows: { readonly runningCount: number; readonly setAsideCount: number };
   };
   runningRuns: { args: { limit: number; after: RunCursor | null }; rows: RunPage };
+  /** Those that are not set aside, in the order of their ids; `after` is the last one of the page before. */
+  strayRuns: { args: { limit: number; after?: string }; rows: readonly StrayRun[] };
   /** Running runs without a cancel intent whose installation is quarantined, or signed by a key that was revoked. */
   condemnedRuns: { args: { limit: number; after: RunCursor | null }; rows: RunPage };
   runs: {

@@ -2,7 +2,7 @@
 // table in the protocols. It never ends a run and never guesses; what cannot be decided is left and reported. Nothing
 // that it does matters twice: killed anywhere, it is simply done again.
 import type { AttemptFacts } from '../core/completion.ts';
-import { type EdgeError, isEdgeError, stopOnDefect } from '../core/errors.ts';
+import { EdgeError, isEdgeError, stopOnDefect } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
 import type { RunAttempt, RunRows, Span } from '../core/records.ts';
 import { isTerminalAttempt } from '../core/states.ts';
@@ -11,7 +11,7 @@ import type { Executor } from '../executor/executor.ts';
 import { advance } from '../protocol/advance.ts';
 import { converge } from '../protocol/cancel.ts';
 import { type Operation, operation } from '../protocol/protocol.ts';
-import { type RunCursor, type RunPage, read } from '../protocol/reads.ts';
+import { type RunCursor, type RunPage, read, type StrayRun } from '../protocol/reads.ts';
 import { setAsideRun } from '../protocol/set-aside.ts';
 import type { Store } from '../store/store.ts';
 import type { Attempts } from './attempts.ts';
@@ -36,6 +36,7 @@ export async function forEachRunningRun(
   { store, log }: Pick<RecoveryOptions, 'store' | 'log'>,
   visit: (runId: string) => Promise<void>,
 ): Promise<void> {
+  await setAsideStrays({ store, log });
   let after: RunCursor | null = null;
   do {
     const page: RunPage = await store.read(read('runningRuns', { limit: limits.pageMax, after }));
@@ -52,6 +53,23 @@ export async function forEachRunningRun(
     }
     after = page.next;
   } while (after !== null);
+}
+
+/** Runs that no page of running runs holds, because their own rows are damaged. */
+async function setAsideStrays({ store, log }: Pick<RecoveryOptions, 'store' | 'log'>): Promise<void> {
+  let page: readonly StrayRun[];
+  let after = '';
+  do {
+    page = await store.read(read('strayRuns', { limit: limits.pageMax, after }));
+    for (const { runId, trouble } of page) {
+      await setAsideDamaged(
+        { store, log },
+        runId,
+        new EdgeError('damaged', trouble, { hint: `run \`verify ${runId}\`` }),
+      );
+    }
+    after = page.at(-1)?.runId ?? after;
+  } while (page.length === limits.pageMax);
 }
 
 /** Where that cannot be written, whoever meets the run next does it. */

@@ -91,6 +91,38 @@ t.test('C043: what is left of a run whose identity was lost bars no new run', as
   t.equal((await cli(t, site, 'verify')).code, 5, 'verify finds what is left');
 });
 
+const strays: Readonly<Record<string, string>> = {
+  'an unknown state of the run itself': "UPDATE RunRecords SET status = 'exploded' WHERE runKey = 1 AND number = 0",
+  'no time of admission': 'UPDATE RunRecords SET createdAtMs = NULL WHERE runKey = 1 AND number = 0',
+  'no plan digest': 'UPDATE RunRecords SET planDigest = NULL WHERE runKey = 1 AND number = 0',
+  'a missing parent': `DROP TRIGGER RunIdentitiesStay; DROP TRIGGER RunIdentitiesGoLast;
+    DELETE FROM RunIdentities WHERE runKey = 1`,
+};
+
+for (const [what, sql] of Object.entries(strays)) {
+  t.test(`C043: ${what}, of which no command is left: set aside at the next start, and health tells`, async (t) => {
+    const site = createSite(t);
+    const [bad = '', good = ''] = await startTwo(t, site);
+    alter(site, sql);
+    const served = await cli(t, site, 'serve', '--until-idle');
+    t.equal(served.code, 0, served.err);
+    t.match(served.err, new RegExp(`${bad}: set aside`));
+    for (const command of [['status'], ['doctor']]) {
+      const told = await cli(t, site, ...command);
+      t.match(told.out, new RegExp(bad), `${command} names it`);
+      t.notMatch(told.out, new RegExp(good));
+    }
+    t.equal((await cli(t, site, 'doctor')).code, 5);
+    t.equal((await cli(t, site, 'runs', 'show', bad)).code, 5);
+    t.equal((await cli(t, site, 'verify', bad)).code, 5);
+    t.equal((await cli(t, site, 'verify', bad, '--clear')).code, 5, 'it cannot be taken back');
+    t.match((await cli(t, site, 'runs', 'show', good)).out, /succeeded/, 'the other run went on');
+    t.equal((await cli(t, site, 'workflow', 'start', 'tracing/main', '--wait')).code, 0, 'and new ones do');
+    const again = await cli(t, site, 'serve', '--until-idle');
+    t.notMatch(again.err, /set aside/, 'once is enough');
+  });
+}
+
 t.test('C043: a run whose own record is damaged while its command runs is set aside by the next holder', async (t) => {
   const site = createSite(t);
   execFileSync('mkfifo', [join(site.root, 'gate')]);

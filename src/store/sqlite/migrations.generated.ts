@@ -7,7 +7,7 @@ import { sql as sql4 } from './migrations/0084-capability-v42.generated.ts';
 
 /** In the order in which they are applied; `sha256` is that of the file under schema/sqlite. */
 export const migrations: readonly { readonly id: string; readonly sha256: string; readonly sql: string }[] = [
-  { id: '0080-baseline', sha256: 'f6f8148e98347e5a163d5ac7633eb8423a0e29cb5c4e65527d70fc0e5ef51d9f', sql: sql0 },
+  { id: '0080-baseline', sha256: 'd7c70fe21241182e3c9ca1618b67f0120ae78885b5a045532b666c96cef6ccc4', sql: sql0 },
   {
     id: '0081-plugin-package-workflow-admissions',
     sha256: 'a5353dbcb8aafab4ea6708f7db2af81da33fea4f06d0c858a22acd0fd4b6e872',

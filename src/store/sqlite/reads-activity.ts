@@ -6,21 +6,23 @@ import type { Reads } from '../../protocol/reads.ts';
 import { statement } from './statement.ts';
 
 const countsSql = `SELECT
-    (SELECT count(*) FROM RunRecords AS r INDEXED BY RunningRuns
+    (SELECT count(*) FROM RunRecords AS r INDEXED BY UnendedRuns
       CROSS JOIN RunIdentities AS i ON i.runKey = r.recordKey >> 8
-      WHERE r.number = 0 AND r.status = 'running'
+      WHERE r.number = 0 AND r.status NOT IN ('succeeded', 'failed', 'cancelled', 'timed_out')
+        AND r.status = 'running'
         AND NOT EXISTS (SELECT 1 FROM SetAside AS a WHERE a.runId = i.runId)) AS runningCount,
     (SELECT count(*) FROM SetAside) AS setAsideCount`;
 
 // An attempt that has not ended is the latest of its step.
 const activeSql = `SELECT i.runId, l.stepKey
-  FROM RunRecords AS r INDEXED BY RunningRuns
+  FROM RunRecords AS r INDEXED BY UnendedRuns
   CROSS JOIN RunIdentities AS i ON i.runKey = r.recordKey >> 8
   CROSS JOIN RunRecords AS s ON s.recordKey BETWEEN r.recordKey + 1 AND r.recordKey + 255
     AND s.status IN ('ready', 'running')
   CROSS JOIN RunAttempts AS t ON t.attemptKey = s.lastAttemptKey AND t.status IN ('claimed', 'starting', 'running')
   CROSS JOIN QingLong3PluginPackageWorkflowAdmissionSteps AS l ON l.recordKey = s.recordKey
-  WHERE r.number = 0 AND r.status = 'running'
+  WHERE r.number = 0 AND r.status NOT IN ('succeeded', 'failed', 'cancelled', 'timed_out')
+    AND r.status = 'running'
     AND NOT EXISTS (SELECT 1 FROM SetAside AS a WHERE a.runId = i.runId)
   ORDER BY t.attemptKey LIMIT +:limit`;
 

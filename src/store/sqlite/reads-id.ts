@@ -3,9 +3,11 @@ import type { DatabaseSync } from 'node:sqlite';
 import type { Reads } from '../../protocol/reads.ts';
 import { statement } from './statement.ts';
 
-// A range over the unique index. No character of an id comes after `~`.
-const selectIdsSql = `SELECT runId FROM RunIdentities
-  WHERE runId >= :prefix AND runId < :prefix || '~' ORDER BY runId LIMIT +:limit`;
+// Ranges over unique indexes: a run that lost its identity is known by having been set aside. No character of an id
+// comes after `~`.
+const selectIdsSql = `SELECT runId FROM RunIdentities WHERE runId >= :prefix AND runId < :prefix || '~'
+  UNION SELECT runId FROM SetAside WHERE runId >= :prefix AND runId < :prefix || '~'
+  ORDER BY runId LIMIT +:limit`;
 
 // Over the partial index on retries; run keys rise with time.
 const selectRetriesSql = 'SELECT runId FROM RunIdentities WHERE retryOfRunId = :runId ORDER BY runKey LIMIT +:limit';

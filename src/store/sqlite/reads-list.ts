@@ -33,10 +33,11 @@ const selectRunningSql = `SELECT i.runKey, i.runId, i.projectId, i.planId, i.wor
     coalesce(r.attemptCount, r.readyAtMs, r.dueStartMs, r.dueStartUptimeMs, r.dueBootId, r.dueLengthMs, r.resultCode,
       r.inputRef, r.outputRef, r.lastAttemptKey) IS NOT NULL AS hasStray, a.code AS setAsideCode,
     a.summary AS setAsideSummary, a.atMs AS setAsideAtMs
-  FROM RunRecords AS r INDEXED BY RunningRuns
+  FROM RunRecords AS r INDEXED BY UnendedRuns
   CROSS JOIN RunIdentities AS i ON i.runKey = r.recordKey >> 8
   LEFT JOIN SetAside AS a ON a.runId = i.runId
-  WHERE r.number = 0 AND r.status = 'running' AND r.recordKey < :before << 8 AND :status = 'running'
+  WHERE r.number = 0 AND r.status NOT IN ('succeeded', 'failed', 'cancelled', 'timed_out')
+    AND r.status = 'running' AND r.recordKey < :before << 8 AND :status = 'running'
     AND (:packageName IS NULL OR i.packageName = :packageName)
   ORDER BY r.recordKey DESC LIMIT +:limit`;
 const selectFailedSql = `SELECT i.runKey, i.runId, i.projectId, i.planId, i.workflowId, i.publicationDigest,

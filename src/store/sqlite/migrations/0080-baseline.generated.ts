@@ -94,7 +94,8 @@ CHECK (
 CHECK (inputRef IS NULL OR number > 0),
 CHECK (outputRef IS NULL OR number > 0)
 ) STRICT;
-CREATE INDEX RunningRuns ON RunRecords (createdAtMs, planDigest) WHERE number = 0 AND status = 'running';
+CREATE INDEX UnendedRuns ON RunRecords (createdAtMs, planDigest)
+WHERE number = 0 AND status NOT IN ('succeeded', 'failed', 'cancelled', 'timed_out');
 CREATE INDEX FailedRuns ON RunRecords (status) WHERE number = 0 AND status IN ('failed', 'cancelled', 'timed_out');
 CREATE TABLE RunEvents (
 eventKey INTEGER PRIMARY KEY,
