@@ -33,8 +33,13 @@ export function readFacts(databaseFile: string): string {
 /** For a file that nobody else has open: without a shared memory file beside it, and without waiting for the disk. */
 export function openAlone(databaseFile: string): DatabaseSync {
   const db = new DatabaseSync(databaseFile);
-  db.exec('PRAGMA locking_mode = EXCLUSIVE; PRAGMA synchronous = OFF');
-  return db;
+  try {
+    db.exec('PRAGMA locking_mode = EXCLUSIVE; PRAGMA synchronous = OFF');
+    return db;
+  } catch (error) {
+    db.close();
+    throw error;
+  }
 }
 
 /** As `readFacts`, on an open connection. */

@@ -1,6 +1,7 @@
 // The processes of this machine as /proc shows them: whose they are is told by what they name (a folder), by their
 // session, and by their parents. Shares no code with the product, whose claims about processes are checked with it.
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
+import { setTimeout as pause } from 'node:timers/promises';
 
 export type ProcessEntry = {
   readonly pid: number;
@@ -74,6 +75,19 @@ export function findProcessesOf(
   const foreign = new Set(living.filter((entry) => !found.has(entry)).map(({ pid }) => pid));
   const sessions = new Set([...found].map(({ sessionId }) => sessionId).filter((id) => id !== own && !foreign.has(id)));
   return living.filter((entry) => found.has(entry) || sessions.has(entry.sessionId));
+}
+
+const lookMs = 20;
+
+/** Until nobody of a folder lives, at most so long; who lives even then. */
+export async function waitForProcesses(folder: string, waitMsMax: number): Promise<readonly ProcessEntry[]> {
+  const endMs = performance.now() + waitMsMax;
+  let left = findProcessesOf(folder);
+  while (left.length > 0 && performance.now() < endMs) {
+    await pause(lookMs);
+    left = findProcessesOf(folder);
+  }
+  return left;
 }
 
 /** SIGKILL to exactly this process, if it is still there. */

@@ -1,6 +1,6 @@
 // The entry of dist/qinglong-edge-evidence.cjs: collects evidence about a bundle on this very device, and checks
 // reports. Without dependencies; the same file is the preload of the processes that it kills.
-import { existsSync, readFileSync, realpathSync, statSync } from 'node:fs';
+import { existsSync, realpathSync, statSync } from 'node:fs';
 import { basename, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { collectCrashWindows } from './crash-window/collect.ts';
@@ -19,7 +19,7 @@ import {
   type Report,
   writeReport,
 } from './report.ts';
-import { measureBundle, readSubject } from './subject.ts';
+import { measureBundle, readNamedFile, readSubject } from './subject.ts';
 import { verifyReport } from './verify-report.ts';
 
 declare const bundledVersion: string | undefined;
@@ -206,7 +206,7 @@ function verify(files: readonly string[], values: Options): number {
   const bundle = values.bundle === undefined ? null : measureBundle(values.bundle);
   let bytes: Uint8Array;
   try {
-    bytes = readFileSync(file);
+    bytes = readNamedFile(file);
   } catch (error) {
     throw new UsageError(`cannot read ${file}: ${(error as Error).message}`);
   }

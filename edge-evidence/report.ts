@@ -81,6 +81,17 @@ export function hasPassed({ isControl, figures, failures }: Omit<Scenario, 'pass
   return isTried && failures.length > 0 === isControl;
 }
 
+/** A scenario that is no control, judged. */
+export function scenarioOf(
+  name: string,
+  mode: Mode,
+  figures: Scenario['figures'],
+  failures: Scenario['failures'],
+): Scenario {
+  const scenario = { name, mode, isControl: false, figures, failures };
+  return { ...scenario, passed: hasPassed(scenario) };
+}
+
 export type Collected = {
   readonly options: Pick<PartOptions, 'isQuick' | 'seed'> & { readonly modes: readonly ReportMode[] };
   readonly subject: Subject;

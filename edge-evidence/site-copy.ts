@@ -1,17 +1,17 @@
 // A prepared site, kept beside the place where it is used: paths stay the same, so the same state can be had again as
 // often as it is needed.
-import { execFile } from 'node:child_process';
-import { mkdirSync, rmSync } from 'node:fs';
-import { promisify } from 'node:util';
+import { spawnSync } from 'node:child_process';
+import { rmSync } from 'node:fs';
+import { EvidenceError } from './operation.ts';
 import { findProcessesOf, killProcess } from './processes.ts';
 
-const run = promisify(execFile);
-
-/** Everything below `from`, FIFOs and modes included, becomes `to`, which is replaced. */
-export async function copyTree(from: string, to: string): Promise<void> {
+/** Everything below `from` becomes `to`, which is replaced: with FIFOs and sockets, which Node does not copy. */
+export function copyTree(from: string, to: string): void {
   rmSync(to, { recursive: true, force: true, maxRetries: 3 });
-  mkdirSync(to, { recursive: true });
-  await run('cp', ['-a', `${from}/.`, `${to}/`]);
+  const { status, stderr } = spawnSync('cp', ['-a', from, to], { encoding: 'utf8' });
+  if (status !== 0) {
+    throw new EvidenceError(`${from} cannot be copied: ${stderr}`);
+  }
 }
 
 /** Ends whoever names a folder, by id, then removes it. */

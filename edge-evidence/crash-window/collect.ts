@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import type { Mode, Operation } from '../operation.ts';
 import { operations as allOperations } from '../operations/all.ts';
 import { admission } from '../operations/runs.ts';
-import { hasPassed, type Part, type PartOptions, type Scenario } from '../report.ts';
+import { type Part, type PartOptions, type Scenario, scenarioOf } from '../report.ts';
 import { clearFolder } from '../site-copy.ts';
 import { runAtATime } from '../two-at-a-time.ts';
 import { admissionFigures, admissionWindows, findFigureTrouble, findWindowPoint } from './admission-windows.ts';
@@ -98,16 +98,6 @@ async function collectAdmission(bench: Bench, mode: Mode): Promise<readonly Scen
     }
   }
   return scenarios;
-}
-
-function scenarioOf(
-  name: string,
-  mode: Mode,
-  figures: Readonly<Record<string, number>>,
-  failures: readonly string[],
-): Scenario {
-  const scenario = { name, mode, isControl: false, figures, failures };
-  return { ...scenario, passed: hasPassed(scenario) };
 }
 
 const quickRule = 'of each operation the point in the middle, and both sides of its last COMMIT';

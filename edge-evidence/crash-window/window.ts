@@ -13,7 +13,7 @@ import {
   type Site,
   siteAt,
 } from '../operation.ts';
-import { findProcessesOf, killProcess } from '../processes.ts';
+import { findProcessesOf, killProcess, waitForProcesses } from '../processes.ts';
 import { clearFolder, copyTree } from '../site-copy.ts';
 import type { Observation, Reached } from './point.ts';
 import { preloadWith } from './preload.ts';
@@ -50,7 +50,7 @@ export async function openBench(operation: Operation, { bundle, mode, root }: Fo
   const site = siteAt(join(root, 'site'), { bundle, mode });
   mkdirSync(site.root, { recursive: true });
   await operation.prepare(site);
-  await copyTree(site.root, preparedOf(site));
+  copyTree(site.root, preparedOf(site));
   const before = judgeCopy(site);
   const ended = await runBundle(site, operation.act(site), preloaded(site, null));
   const observation = readReport<Observation>(site);
@@ -118,7 +118,7 @@ export async function openWindow(bench: Bench, number: number, replays: number):
     answers.push(answer);
     findEndTrouble(bench, answer).forEach(expect);
   }
-  for (const pid of operation.endsAlike || replays === 0 ? [] : await findLeftProcesses(site)) {
+  for (const { pid } of operation.endsAlike || replays === 0 ? [] : await waitForProcesses(site.root, goneMsMax)) {
     expect(`process ${pid} is left behind`);
   }
   return { point: killed.point, failures, runRows: countRunRows(left.facts), replays: answers, strayed };
@@ -130,7 +130,7 @@ async function killAt({ operation, site }: Bench, number: number): Promise<Kille
   if (!operation.endsAlike) {
     findProcessesOf(site.root).forEach(killProcess);
   }
-  await copyTree(preparedOf(site), site.root);
+  copyTree(preparedOf(site), site.root);
   const ended = await runBundle(site, operation.act(site), preloaded(site, number));
   const reached = readReport<Reached>(site);
   return { ended, point: ended.signal === 'SIGKILL' && reached !== null ? reached.name : null };
@@ -144,14 +144,6 @@ function findEndTrouble({ operation, site, finalFacts }: Bench, answer: Ended): 
   const isAlike = !operation.endsAlike || end.facts === finalFacts;
   const trouble = operation.findTrouble(site, answer).map((what) => `then ${what}`);
   return isAlike ? trouble : [...trouble, 'then it does not end as one that was not cut'];
-}
-
-async function findLeftProcesses({ root }: Site): Promise<readonly number[]> {
-  const endMs = performance.now() + goneMsMax;
-  while (findProcessesOf(root).length > 0 && performance.now() < endMs) {
-    await new Promise((resolve) => setTimeout(resolve, 20));
-  }
-  return findProcessesOf(root).map(({ pid }) => pid);
 }
 
 const preparedOf = (site: Site) => `${site.root}.prepared`;

@@ -4,8 +4,9 @@ import { chmodSync, mkdirSync, mkdtempSync, realpathSync, rmSync } from 'node:fs
 import { join } from 'node:path';
 import type { Mode } from '../operation.ts';
 import { createRandom } from '../random.ts';
-import type { Part, PartOptions, Scenario } from '../report.ts';
+import { type Part, type PartOptions, type Scenario, scenarioOf } from '../report.ts';
 import { clearWhenEnded } from '../site-copy.ts';
+import { runAtATime } from '../two-at-a-time.ts';
 import { clockScenarios } from './clocks.ts';
 import { damageScenarios } from './damage.ts';
 import { failingCallScenarios } from './failing-calls.ts';
@@ -33,9 +34,6 @@ export const faultScenarios: readonly FaultScenario[] = [
   ...readOnlyScenarios,
   ...memoryScenarios,
 ];
-
-/** On two cores; much of a scenario is waiting. */
-const atATime = 2;
 
 const limits = [
   'faults are made by limits, small file systems, altered files and failing system calls, not by failing hardware',
@@ -101,25 +99,9 @@ async function runOne(scenario: FaultScenario, ground: Ground, { isQuick, seed, 
   }
   const { failures } = tally;
   const figures: Scenario['figures'] = { ...tally.figures(), tookMs: Math.round(performance.now() - beganMs) };
-  // A scenario that has tried nothing has shown nothing.
-  const passed = failures.length === 0 && (figures['tried'] ?? 0) > 0;
   log(`faults: ${name}, ${mode}: ${figures['held']} of ${figures['tried']} held, ${figures['tookMs']} ms`);
   for (const failure of failures) {
     log(`  ${failure}`);
   }
-  return { name, mode, isControl: false, passed, figures, failures };
-}
-
-/** In order of the list, each beginning as soon as one before it has ended. */
-async function runAtATime<T, R>(list: readonly T[], work: (entry: T) => Promise<R>): Promise<readonly R[]> {
-  const results: R[] = [];
-  let next = 0;
-  const worker = async () => {
-    for (let index = next; index < list.length; index = next) {
-      next += 1;
-      results[index] = await work(list[index]!);
-    }
-  };
-  await Promise.all(Array.from({ length: atATime }, worker));
-  return results;
+  return scenarioOf(name, mode, figures, failures);
 }

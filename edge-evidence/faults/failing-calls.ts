@@ -1,13 +1,14 @@
 // Every operation, with one of its system calls made to fail: out of space, an error of the device, a file system that
 // turned read-only, a write that is cut short before that; once, or from there on. Which pairs of a call and a fault
 // are tried is drawn from the seed, with every kind of fault and of call getting its turn.
+import { existsSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Ended, Operation, Site } from '../operation.ts';
 import { operations } from '../operations/all.ts';
 import type { Random } from '../random.ts';
 import { createJudge } from '../recorder/judge.ts';
 import { readSite, recordSubject, restoreSite, type Subject, waitForCommands, watchOf } from '../recorder/record.ts';
-import type { Call } from '../recorder/recording.ts';
+import { type Call, readRecording } from '../recorder/recording.ts';
 import { buildShim, type CallKind, type Fault, noShim } from '../recorder/shim.ts';
 import { type Judge, readStandard, type Standard } from '../recorder/standard.ts';
 import { type Expected, quote } from './answer.ts';
@@ -15,6 +16,7 @@ import { endProcesses } from './ground.ts';
 import { type Answer, call, commandMsMax, drainMsMax, launch, pause, troubledMs } from './launch.ts';
 import { findTroubleWhenTold } from './process-limits.ts';
 import type { FaultScenario, Place, Stage } from './scenario.ts';
+import { findExcused, findNaming } from './yielding.ts';
 
 /** Calls that change something, and can fail for want of space or because of the device. */
 const faultyKinds: readonly CallKind[] = ['write', 'sync', 'create', 'rename', 'unlink', 'truncate', 'mkdir', 'link'];
@@ -35,8 +37,6 @@ export function expectedOf({ error }: Pick<Fault, 'error'>): Expected {
 }
 
 const pointsPerOperation = { quick: 2, full: 3 } as const;
-/** What times decide may come to another end when a fault takes time; output that could not be kept is not kept. */
-const yieldingOperations: readonly string[] = ['attempt-timeout', 'run-deadline', 'kept-output'];
 const quickOperations = ['admission'];
 
 export const failingCallScenarios: readonly FaultScenario[] = operations.map((operation, index) => ({
@@ -109,8 +109,8 @@ export function faultAt({ call: { number, kind, data }, fault: { error, lasts, i
 
 /** `EIO once at call 25 (create data/qinglong.db-journal)`; `calls` are all of them: they tell which file it is. */
 export function describePair({ call: at, fault }: Pair, calls: readonly Call[]): string {
-  const opened = calls.findLast(({ number, fd, path }) => number <= at.number && fd === at.fd && path !== '');
-  const name = (at.path || (opened?.path ?? '')).split('/').slice(-2).join('/');
+  const path = findNaming(calls, at)?.path ?? '';
+  const name = path.split('/').slice(-2).join('/');
   return `${fault.name} at call ${at.number} (${[at.kind, name].join(' ').trim()})`;
 }
 
@@ -120,28 +120,33 @@ async function tryPair({ subject, judge, standard }: Trial, pair: Pair): Promise
   const { operation } = subject;
   const site = restoreSite(subject);
   try {
-    const env = watchOf(subject, { fault: faultAt(pair) });
-    const answer = await act(operation.act(site), { site, env, lasts: pair.fault.lasts });
+    const log = join(subject.scratch, 'struck');
+    rmSync(log, { force: true });
+    const env = watchOf(subject, { fault: faultAt(pair), log });
+    const { answer, isTold } = await act(operation.act(site), { site, env, lasts: pair.fault.lasts });
     await waitForCommands(site);
     const { facts, trouble } = judge.judge(readSite(site));
     const commit = standard.facts.lastIndexOf(facts);
-    const mayYield = yieldingOperations.includes(operation.name);
-    const isExact = operation.endsAlike && operation.isOrdered && !mayYield;
+    const isExact = operation.endsAlike && operation.isOrdered;
     const isDone = commit === standard.facts.length - 1;
     const troubles = [
       ...findTroubleWhenTold(answer, expectedOf(pair.fault)),
       ...trouble.map((what) => `what it left is not sound: ${what}`),
       ...(isExact && commit < 0 && trouble.length === 0 ? ['what it left is what no uncut execution passes'] : []),
-      ...(isExact && answer.code === 0 && !isDone ? ['it answered 0, and what it did is not there'] : []),
+      // Told to end, it ends with 0, whatever is left to be done.
+      ...(isExact && answer.code === 0 && !isDone && !isTold ? ['it answered 0, and what it did is not there'] : []),
     ];
+    const calls = existsSync(log) ? readRecording(log) : [];
     const again = await call(site, operation.again(site), { limitMs: drainMsMax });
     await waitForCommands(site);
+    const excused = findExcused({ operation, site, fault: pair.fault, calls });
     const atEnd = judge.judge(readSite(site));
     return [
       ...troubles,
-      ...(mayYield ? [] : operation.findTrouble(site, endedOf(again))).map(
-        (what) => `done again without the fault: ${what}`,
-      ),
+      ...operation
+        .findTrouble(site, endedOf(again))
+        .filter((what) => !excused.includes(what))
+        .map((what) => `done again without the fault: ${what}`),
       ...atEnd.trouble.map((what) => `done again without the fault, it is not sound: ${what}`),
       ...(isExact && atEnd.facts !== standard.facts.at(-1)
         ? [`done again, it came to another end${quote(again.err)}`]
@@ -154,14 +159,17 @@ async function tryPair({ subject, judge, standard }: Trial, pair: Pair): Promise
 
 type Act = { readonly site: Site; readonly env: Readonly<Record<string, string>>; readonly lasts: boolean };
 
+type Acted = { readonly answer: Answer; readonly isTold: boolean };
+
 /** Who carries runs on waits for better times; under a fault that lasts it is told to end. */
-async function act(words: readonly string[], { site, env, lasts }: Act): Promise<Answer> {
+async function act(words: readonly string[], { site, env, lasts }: Act): Promise<Acted> {
   const { process: child, answered } = launch(site, words, { env, limitMs: commandMsMax });
+  let isTold = false;
   if (lasts && words[0] === 'serve') {
-    await Promise.race([answered, pause(troubledMs)]);
+    isTold = await Promise.race([answered.then(() => false), pause(troubledMs).then(() => true)]);
     child.kill('SIGTERM');
   }
-  return await answered;
+  return { answer: await answered, isTold };
 }
 
 function endedOf({ code, signal, out, err }: Answer): Ended {

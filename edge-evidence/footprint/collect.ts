@@ -30,7 +30,7 @@ import {
   siteAt,
 } from '../operation.ts';
 import { type Memory, readActivity, readMemory, readWrittenBytes } from '../process-io.ts';
-import { hasPassed, type Part, type PartOptions, type Scenario } from '../report.ts';
+import { type Part, type PartOptions, type Scenario, scenarioOf } from '../report.ts';
 import { clearFolder } from '../site-copy.ts';
 import { commitProgram, idleProgram } from './floor.ts';
 
@@ -75,16 +75,6 @@ export async function collectFootprint(options: PartOptions): Promise<Part> {
   const parameters = { ...extent, settleMs, chainLength };
   const isCounted = readWrittenBytes('self') !== null;
   return { kind: 'footprint', parameters, scenarios, limits: isCounted ? limits : [...limits, uncountedLimit] };
-}
-
-function scenarioOf(
-  name: string,
-  mode: Mode,
-  figures: Readonly<Record<string, number>>,
-  failures: readonly string[],
-): Scenario {
-  const scenario = { name, mode, isControl: false, figures, failures };
-  return { ...scenario, passed: hasPassed(scenario) };
 }
 
 function writeChain(site: Site): string {

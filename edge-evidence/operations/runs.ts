@@ -128,6 +128,8 @@ export const runOperations: readonly Operation[] = [
   }),
 ];
 
+export const notKept = 'what the failed attempt wrote is not kept';
+
 /** What the failed attempt wrote is kept whole, and what a lost one wrote is a beginning of the same. */
 function findOutputTrouble(site: Site): readonly string[] {
   const directory = join(site.data, 'artifacts');
@@ -135,7 +137,7 @@ function findOutputTrouble(site: Site): readonly string[] {
   // Behind what the command wrote stands a line that says how much that was.
   const texts = files.map((name) => readFileSync(join(directory, name), 'utf8').split('\nql-output-1 ')[0] ?? '');
   return [
-    ...unless(texts.includes(failedOutput), 'what the failed attempt wrote is not kept'),
+    ...unless(texts.includes(failedOutput), notKept),
     ...texts
       .filter((text) => !failedOutput.startsWith(text))
       .map((text) => `the kept output is ${JSON.stringify(text)}`),

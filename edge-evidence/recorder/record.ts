@@ -1,9 +1,7 @@
 // One uncut execution of an operation under the shim: what was there before, every call, and what it came to. A site
 // that was prepared is kept, so that the same operation can be cut again and again from the same beginning.
-import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, renameSync, rmSync } from 'node:fs';
 import { basename, join } from 'node:path';
-import { setTimeout as pause } from 'node:timers/promises';
 import { readFacts } from '../facts.ts';
 import {
   databaseOf,
@@ -15,7 +13,8 @@ import {
   type Site,
   siteAt,
 } from '../operation.ts';
-import { findProcessesOf } from '../processes.ts';
+import { waitForProcesses } from '../processes.ts';
+import { copyTree } from '../site-copy.ts';
 import type { Image } from './disk.ts';
 import { readImage, writeImage } from './image.ts';
 import { type Call, readRecording } from './recording.ts';
@@ -66,7 +65,6 @@ export async function prepareSubject(subject: Subject): Promise<void> {
 /** The site as it was prepared. */
 export function restoreSite(subject: Subject): Site {
   const site = siteOf(subject);
-  rmSync(site.root, { recursive: true, force: true, maxRetries: 3 });
   copyTree(preparedRoot(subject), site.root);
   return site;
 }
@@ -82,24 +80,12 @@ export function restoreImage(subject: Subject, image: Image, { isRebooted }: { r
   return site;
 }
 
-/** With its FIFOs and sockets, which Node does not copy. */
-function copyTree(from: string, to: string): void {
-  const { status, stderr } = spawnSync('cp', ['-a', from, to], { encoding: 'utf8' });
-  if (status !== 0) {
-    throw new EvidenceError(`${from} cannot be copied: ${stderr}`);
-  }
-}
-
-const looksMax = 500;
-const lookMs = 20;
+const commandsMsMax = 10_000;
 
 /** Until nobody is left of the commands that a process has started: they come to their own end after a kill, too. */
 export async function waitForCommands({ root }: Site): Promise<void> {
-  for (let look = 0; findProcessesOf(root).length > 0; look += 1) {
-    if (look === looksMax) {
-      throw new EvidenceError(`commands of ${root} do not end`);
-    }
-    await pause(lookMs);
+  if ((await waitForProcesses(root, commandsMsMax)).length > 0) {
+    throw new EvidenceError(`commands of ${root} do not end`);
   }
 }
 

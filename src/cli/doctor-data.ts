@@ -117,7 +117,7 @@ async function checkProbe(context: Context): Promise<Check> {
     }
     return describeFailure(name, failure, { durability });
   } catch (error) {
-    return describeFailure(name, fromFileError(error, `write in ${data}`), { durability });
+    return describeFailure(name, fromFileError(error, { doing: `write in ${data}`, access: 'writes' }), { durability });
   }
 }
 

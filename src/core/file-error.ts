@@ -9,8 +9,6 @@ const noRight: Meaning = {
   hint: 'give this user the right to write there, or use another directory',
 };
 const noSight: Meaning = { code: 'unavailable', hint: 'run this as the owner of that directory' };
-/** What only looks has no use for a right to write. */
-const looking = /^(read|look at) /;
 const noDescriptor: Meaning = {
   code: 'unavailable',
   hint: 'let this user open more files (ulimit -n), then try again',
@@ -34,16 +32,23 @@ export function fileErrorCode(error: unknown): string | null {
   return error instanceof Error && 'code' in error && 'syscall' in error ? String(error.code) : null;
 }
 
-/**
- * An error of the file system as an EdgeError; any other comes back as it is. `doing` completes "cannot …"; `hint` is
- * for a place that has another remedy than most.
- */
-export function fromFileError(error: unknown, doing: string, hint: string | null = null): unknown {
+/** What was tried when the file system refused. */
+export type FileAttempt = {
+  /** Completes "cannot …". */
+  readonly doing: string;
+  /** Who only reads has no use for a right to write. */
+  readonly access: 'reads' | 'writes';
+  /** For a place that has another remedy than most. */
+  readonly hint?: string;
+};
+
+/** An error of the file system as an EdgeError; any other comes back as it is. */
+export function fromFileError(error: unknown, { doing, access, hint }: FileAttempt): unknown {
   const code = fileErrorCode(error);
   if (code === null) {
     return error;
   }
-  const isUnseen = (code === 'EACCES' || code === 'EPERM') && looking.test(doing);
+  const isUnseen = (code === 'EACCES' || code === 'EPERM') && access === 'reads';
   const meaning = (isUnseen ? noSight : meanings[code]) ?? {
     code: 'unavailable',
     hint: 'check the storage (kernel log, `doctor`), then try again',

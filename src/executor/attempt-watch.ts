@@ -49,6 +49,8 @@ export class AttemptWatch {
   #unstarted: AttemptEnd | null = null;
   #isLossSettled = false;
   #killAtMs: number | null = null;
+  /** TERM was sent. */
+  #isTold = false;
   #isStopLate = false;
   #isPumpDone = false;
   #isOver = false;
@@ -356,9 +358,14 @@ export class AttemptWatch {
   }
 
   /** What it misses, for a shortage, the looks after it make good. */
+  /** Once: a command that clears up at TERM is not told again in the midst of it. Who comes later is told by a look. */
   #sendTerm(): void {
+    if (this.#isTold) {
+      return;
+    }
     try {
       this.#signals.sendTerm(this.#view());
+      this.#isTold = true;
     } catch (error) {
       if (!isShortage(error)) {
         throw error;

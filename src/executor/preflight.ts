@@ -134,10 +134,12 @@ function findProgram(name: string, { env, cwd }: PreflightInput): { readonly pro
     : spawnFailed('permission_denied', `${show(denied)} may not be executed`);
 }
 
-function inspectPath(file: string): 'executable' | 'directory' | 'denied' | 'missing' {
+function inspectPath(file: string): 'executable' | 'directory' | 'special' | 'denied' | 'missing' {
   try {
-    if (statSync(file).isDirectory()) {
-      return 'directory';
+    const stats = statSync(file);
+    // A FIFO must not even be opened: who looks into it would wait for a writer.
+    if (!stats.isFile()) {
+      return stats.isDirectory() ? 'directory' : 'special';
     }
     accessSync(file, constants.X_OK);
     return 'executable';
@@ -154,6 +156,8 @@ function checkProgram(program: string, rest: readonly string[], { cwd, arch }: P
       return spawnFailed('command_not_found', `the command ${show(program)} does not exist`);
     case 'directory':
       return spawnFailed('permission_denied', `${show(program)} is a directory`);
+    case 'special':
+      return spawnFailed('permission_denied', `${show(program)} is no regular file`);
     case 'denied':
       return spawnFailed('permission_denied', `${show(program)} may not be executed: chmod +x, and no noexec mount`);
     case 'executable':

@@ -1,6 +1,6 @@
 // What a program file is, before it is executed: a shell could only say 126 or 127. Reads the first bytes of the file
 // and of nothing else; starts nothing. For Linux: #! lines and ELF.
-import { closeSync, openSync, readdirSync, readSync } from 'node:fs';
+import { closeSync, constants, openSync, readdirSync, readSync } from 'node:fs';
 
 export type ProgramFile =
   | { readonly kind: 'interpreted'; readonly interpreter: string }
@@ -31,7 +31,7 @@ const machines: Readonly<Record<string, readonly number[]>> = {
 
 /** Throws the error of `open` or `read` when the file cannot be read; the caller has seen that it may be executed. */
 export function readProgramFile(file: string, arch: string): ProgramFile {
-  const fd = openSync(file, 'r');
+  const fd = openSync(file, constants.O_RDONLY | constants.O_NONBLOCK);
   try {
     const head = Buffer.alloc(headBytes);
     const bytes = head.subarray(0, readSync(fd, head, 0, headBytes, 0));

@@ -69,9 +69,8 @@ export async function openHolder(options: HolderOptions): Promise<Holder> {
     phase = 'open';
     const close = async (onStop: 'stop' | 'detach') => {
       phase = 'closing';
-      // First, so that nobody is promised what this process no longer does.
-      await server?.close();
-      await engine.close(onStop);
+      // First, so that nobody is promised what this process no longer does. Commands end while the last answers leave.
+      await engine.close(onStop, server?.close());
     };
     return { ...engine, socketPath, close };
   } catch (error) {

@@ -62,7 +62,7 @@ export async function serveSocket(options: SocketServerOptions): Promise<SocketS
     await stopListening(server);
     place.release();
     const hint = 'name another directory with --run-dir: it must be writable, and its file system must know sockets';
-    throw fromFileError(error, `listen on ${socketPath}`, hint);
+    throw fromFileError(error, { doing: `listen on ${socketPath}`, access: 'writes', hint });
   }
   server.on('error', (error) => options.log(`the socket: ${describeError(error)}`));
   let closed: Promise<void> | null = null;

@@ -1,10 +1,11 @@
 // Where the Unix socket of a holder is: what a dead holder left there, and paths that are too
 // long for the kernel. Owns no connection.
-import { closeSync, constants, lstatSync, openSync, rmSync } from 'node:fs';
+import { closeSync, constants, lstatSync, openSync } from 'node:fs';
 import { connect } from 'node:net';
 import path from 'node:path';
 import { EdgeError } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
+import { removeFile } from '../store/remove-file.ts';
 
 /** What to listen on or connect to; `release` once that is over. */
 export type SocketAddress = { readonly address: string; release(): void };
@@ -45,7 +46,7 @@ export async function removeStaleSocket(socketPath: string, address: string): Pr
       hint: 'give each data directory a run directory of its own (--run-dir)',
     });
   }
-  rmSync(socketPath, { force: true });
+  removeFile(socketPath);
 }
 
 /** The code with which a connection is refused; null where it is accepted. */

@@ -230,6 +230,13 @@ export class Attempts {
     }
   }
 
+  /** `halt` for everything of a run that this process looks after. */
+  haltRun(runId: string, graceMsMax?: number): void {
+    for (const [attemptId, { place }] of this.#inFlight) {
+      place.runId === runId && this.halt(attemptId, graceMsMax);
+    }
+  }
+
   /**
    * Whether a stop was carried out before a command ended, or may have been. `endUptimeMs` is rounded down to the tick
    * of the kernel's uptime, so a stop within the same tick may have come first.

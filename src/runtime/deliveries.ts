@@ -62,6 +62,16 @@ export class Deliveries {
     return promise;
   }
 
+  /**
+   * Takes over what followed another operation and failed alone. What is refused for good was told by the store, and is
+   * found again when its run is looked at.
+   */
+  owe(operation: Operation, error: unknown): void {
+    if (!this.#isClosed && isTransient(error)) {
+      this.#offerLater(() => void this.deliver({ what: `what follows (${operation.name})`, operation }));
+    }
+  }
+
   #offerLater(offer: () => void): void {
     const { clock, alarm } = this.#ports;
     this.#waiting.push(offer);

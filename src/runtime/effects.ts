@@ -18,7 +18,7 @@ export type EffectPorts = {
 
 /** Must not throw. Starts come before the stops that follow them, so that a stop finds what it stops. */
 export function carryOut(settled: readonly Settled[], ports: EffectPorts): void {
-  for (const { operation, outcome } of settled) {
+  for (const { operation, outcome, runId } of settled) {
     switch (operation.name) {
       case 'start':
       case 'retry':
@@ -36,6 +36,9 @@ export function carryOut(settled: readonly Settled[], ports: EffectPorts): void 
         break;
       case 'complete':
         ports.attempts.release((outcome as CompleteOutcome).attemptId);
+        break;
+      case 'cancel':
+        freeze(runId, ports);
         break;
       case 'converge':
         converge(outcome as ConvergeOutcome, ports);
@@ -68,6 +71,16 @@ function stopAttempt(outcome: RequestStopOutcome, { attempts, lastGraceMs }: Eff
   // What was being stopped before gets no more time than the end of the whole runtime leaves it.
   if (outcome.kind === 'requested' || (lastGraceMs !== null && outcome.isStopping)) {
     attempts.halt(outcome.attemptId, lastGraceMs ?? undefined);
+  }
+}
+
+/**
+ * The intent stops what runs by itself, before it is answered: on a full disk the convergence that follows it may be
+ * owed. It names a run where it has written.
+ */
+function freeze(runId: string | null, { attempts, lastGraceMs }: EffectPorts): void {
+  if (runId !== null) {
+    attempts.haltRun(runId, lastGraceMs ?? undefined);
   }
 }
 

@@ -56,7 +56,8 @@ export type Engine = {
   readonly verbs: Verbs;
   readonly runDirectory: string;
   readonly settings: RuntimeSettings;
-  close(onStop: OnStop): Promise<void>;
+  /** As the runtime's. */
+  close(onStop: OnStop, answered?: Promise<void>): Promise<void>;
 };
 
 /** Of the service manager's limit, what is kept for after the last command's end: durable state comes last. */
@@ -80,15 +81,16 @@ export async function openEngine(options: EngineOptions): Promise<Engine> {
       kept.sweep((runId) => attemptsOf(store, runId)).catch(stopOnDefect);
     }
     const verbs = createVerbs(runtime, { work, lane });
-    const close = async (onStop: OnStop) => {
+    const close = async (onStop: OnStop, answered?: Promise<void>) => {
       await lane.close();
       kept.close();
-      return runtime.close(onStop);
+      return runtime.close(onStop, answered);
     };
     return { store, runtime, verbs, runDirectory, settings, close };
   } catch (error) {
     await store.close();
-    throw fromFileError(error, `work with ${(error as NodeJS.ErrnoException).path ?? options.data}`);
+    const doing = `work with ${(error as NodeJS.ErrnoException).path ?? options.data}`;
+    throw fromFileError(error, { doing, access: 'writes' });
   }
 }
 

@@ -26,6 +26,8 @@ export class RunDeadlines {
   readonly #alarms = new Map<string, CancelAlarm>();
   /** Held by uptime alone: they began in an earlier boot, and the wall clock could not be believed yet. */
   readonly #untrusted = new Set<string>();
+  /** Their time is over, whether or not that could be recorded yet. */
+  readonly #over = new Set<string>();
   #isClosed = false;
 
   constructor(options: RunDeadlinesOptions) {
@@ -44,10 +46,13 @@ export class RunDeadlines {
     if (deadline.bootId !== now.bootId && now.wallMs < trustedFromMs) {
       this.#untrusted.add(runId);
     }
-    const ringsAtMs = now.uptimeMs + remainingMs(deadline, now, trustedFromMs);
+    const leftMs = remainingMs(deadline, now, trustedFromMs);
+    if (leftMs === 0) {
+      this.#over.add(runId);
+    }
     this.#alarms.set(
       runId,
-      alarm.set(ringsAtMs, () => this.#ring(runId)),
+      alarm.set(now.uptimeMs + leftMs, () => this.#ring(runId)),
     );
   }
 
@@ -74,10 +79,16 @@ export class RunDeadlines {
     );
   }
 
+  /** Whether the time of a run is over: nothing of it is started then, also while the disk takes no intent. */
+  isOver(runId: string): boolean {
+    return this.#over.has(runId);
+  }
+
   forget(runId: string): void {
     this.#alarms.get(runId)?.();
     this.#alarms.delete(runId);
     this.#untrusted.delete(runId);
+    this.#over.delete(runId);
   }
 
   /** Called when there is something to do anyway: once the clock is believed, it may tell that more time has gone. */
@@ -101,6 +112,7 @@ export class RunDeadlines {
 
   #ring(runId: string): void {
     this.forget(runId);
+    this.#over.add(runId);
     const intent = operation(cancel, { runId, reason: 'timeout', requestedBy: 'runtime' });
     void this.#options.deliveries.deliver({ what: `run ${runId}: its timeout`, operation: intent });
   }

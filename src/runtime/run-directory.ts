@@ -8,7 +8,6 @@ import {
   readdirSync,
   readFileSync,
   rmdirSync,
-  rmSync,
   statfsSync,
   statSync,
   writeFileSync,
@@ -19,6 +18,7 @@ import { fromFileError } from '../core/file-error.ts';
 import { fingerprint } from '../core/hash.ts';
 import { limits } from '../core/limits.ts';
 import { makeDirectories } from '../store/make-directories.ts';
+import { removeFile } from '../store/remove-file.ts';
 
 // TMPFS_MAGIC and RAMFS_MAGIC of linux/magic.h.
 const memoryTypes: ReadonlySet<number> = new Set([0x01021994, 0x858458f6]);
@@ -130,11 +130,11 @@ function claimRunDirectory(runDirectory: string, data: string): void {
 function writeOnce(file: string, text: string): void {
   try {
     if (readText(file) !== text) {
-      rmSync(file, { force: true });
+      removeFile(file);
       writeFileSync(file, text, { flag: 'wx', mode: 0o600 });
     }
   } catch (error) {
-    throw fromFileError(error, `write ${file}`, otherPlace);
+    throw fromFileError(error, { doing: `write ${file}`, access: 'writes', hint: otherPlace });
   }
 }
 
@@ -192,7 +192,8 @@ export function makePrivateDirectory(directory: string): void {
       chmodSync(directory, 0o700);
     }
   } catch (error) {
-    throw fromFileError(error, `make the run directory ${directory}`, `${otherPlace}: it must be writable`);
+    const hint = `${otherPlace}: it must be writable`;
+    throw fromFileError(error, { doing: `make the run directory ${directory}`, access: 'writes', hint });
   }
   const trouble = findTrouble(directory);
   if (trouble !== null) {
@@ -272,8 +273,8 @@ export function removeRunDirectory(runDirectory: string, data: string): void {
     return;
   }
   rmdirSync(attempts);
-  rmSync(join(runDirectory, 'launcher.sh'), { force: true });
-  rmSync(join(runDirectory, ownerFile), { force: true });
+  removeFile(join(runDirectory, 'launcher.sh'));
+  removeFile(join(runDirectory, ownerFile));
   const isOwn = basename(dirname(runDirectory)).startsWith(ownName) || runDirectory === ownPlace(data);
   if (isOwn && readdirSync(runDirectory).length === 0) {
     rmdirSync(runDirectory);

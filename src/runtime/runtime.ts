@@ -98,7 +98,8 @@ export class Runtime {
     this.#store = store;
     this.#clock = options.clock;
     this.#alarm = options.alarm;
-    this.#starts = new Starts({ ...options, handlerNames: handlers.names });
+    const isRunOver = (runId: string) => this.#deadlines.isOver(runId);
+    this.#starts = new Starts({ ...options, handlerNames: handlers.names, isRunOver });
     this.#deliveries = new Deliveries(options);
     this.#deadlines = new RunDeadlines({ ...options, deliveries: this.#deliveries });
     this.#followers = new Followers(store);
@@ -115,6 +116,7 @@ export class Runtime {
     store.attach({
       closing: (turn) => this.attempts.closing(turn),
       committed: (settled) => this.#carryOut(settled),
+      owed: (operation, error) => this.#deliveries.owe(operation, error),
       undone: (error) => this.#starts.holdBack(describeError(error)),
       doubted: () => {
         this.#followers.wakeAll();
@@ -337,22 +339,20 @@ export class Runtime {
 
   /**
    * Ends the runtime: `detach` leaves commands running for the next process to take over; `stop` records the stop of
-   * each, stops it, and waits for its end. Durable state last.
+   * each, stops it, and waits for its end. Durable state last, once whoever still asks for it was answered, too.
    */
-  close(onStop: OnStop): Promise<void> {
-    this.#closed ??= this.#close(onStop);
+  close(onStop: OnStop, answered = Promise.resolve()): Promise<void> {
+    this.#closed ??= this.#close(onStop, answered);
     return this.#closed;
   }
 
-  async #close(onStop: OnStop): Promise<void> {
+  async #close(onStop: OnStop, answered: Promise<void>): Promise<void> {
     this.#state = 'closing';
     this.#cancelQuiet?.();
     this.#takeOver.close();
     this.#starts.close();
     this.#deadlines.close();
-    if (onStop === 'stop') {
-      await this.#stopAttempts();
-    }
+    await Promise.all([answered, onStop === 'stop' ? this.#stopAttempts() : null]);
     const left = onStop === 'stop' ? this.attempts.count : 0;
     this.attempts.close();
     this.#deliveries.close();

@@ -23,6 +23,8 @@ export type StartsOptions = {
   readonly clock: Clock;
   readonly alarm: Alarm;
   readonly concurrencyMax: number;
+  /** Whether the time of a run is over. */
+  readonly isRunOver: (runId: string) => boolean;
   readonly log: Log;
 };
 
@@ -170,7 +172,7 @@ export class Starts {
       pass.dueAtMs.set(step.stepRunId, dueAtMs);
       return;
     }
-    if (pass.full.has(key) || this.#barred.has(step.stepRunId)) {
+    if (pass.full.has(key) || this.#barred.has(step.stepRunId) || this.#options.isRunOver(step.runId)) {
       return;
     }
     const outcome = this.#start(pass, step, pass.busy.get(key) ?? 0);

@@ -30,6 +30,11 @@ export type TurnHooks = {
    */
   undone?(error: unknown): void;
   /**
+   * An operation that followed another failed alone, while that other is durable: nobody else knows that it is owed.
+   * Behind `committed` of its turn. Must not throw.
+   */
+  owed?(operation: Operation, error: unknown): void;
+  /**
    * After a turn of which nobody can say whether it happened, when the database has been opened again. What `committed`
    * was never told may be durable: whoever keeps state in memory has to look. Before the members are told. Must not
    * throw.

@@ -1,4 +1,5 @@
-import { readFileSync, writeFileSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import type { Plan } from '../../src/core/plan.ts';
@@ -144,4 +145,25 @@ t.test('advance moves one page of frontiers and starts nothing', async (t) => {
   await call(t, site, 'workflow', 'start', 'demo/main');
   t.same(await ask(t, site, 'advance', '--page', '1'), { outcomes: [], hasMore: false }, 'its step is ready already');
   t.match((await call(t, site, 'runs', 'list')).out, 'running');
+});
+
+t.test('a FIFO in the place of a file that is named is refused, and not waited for', async (t) => {
+  const site = createSite(t);
+  await install(t, site);
+  const fifo = join(site.root, 'fifo');
+  const makeFifo = (path: string) => t.equal(spawnSync('mkfifo', [path]).status, 0);
+  makeFifo(fifo);
+  const refused = async (code: number, path: string, ...args: readonly string[]) => {
+    const ended = await call(t, site, ...args);
+    t.equal(ended.code, code, args.join(' '));
+    t.match(ended.err, `${path} is no regular file; `);
+  };
+  await refused(2, fifo, 'workflow', 'admit', fifo);
+  await refused(2, fifo, 'publisher', 'add', fifo);
+  await refused(2, fifo, 'package', 'sign', join(site.root, 'demo'), fifo);
+  await refused(4, fifo, 'workflow', 'plan', 'demo/main', '--out', fifo);
+  const config = join(site.data, 'config.json');
+  rmSync(config);
+  makeFifo(config);
+  await refused(2, config, 'serve', '--until-idle');
 });

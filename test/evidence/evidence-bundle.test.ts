@@ -11,6 +11,8 @@ for (const name of names) {
   copyFileSync(join(dist, name), join(folder, name));
 }
 
+spawnSync('mkfifo', [join(folder, 'fifo')]);
+
 function evidence(...args: readonly string[]) {
   const env = { PATH: process.env['PATH'] };
   return spawnSync(process.execPath, [names[0], ...args], { cwd: folder, encoding: 'utf8', env });
@@ -66,6 +68,7 @@ t.test('whatever it cannot do it says in one line, with what to do', async (t) =
     ],
     [/Unknown option '--fast'/, 'faults', '--fast'],
     [/cannot read gone.json/, 'verify-report', 'gone.json'],
+    [/cannot read fifo: it is no regular file/, 'verify-report', 'fifo'],
     [/verify-report takes one FILE/, 'verify-report'],
   ];
   mkdirSync(join(folder, 'elsewhere'));
@@ -78,6 +81,9 @@ t.test('whatever it cannot do it says in one line, with what to do', async (t) =
   const notProduct = evidence('footprint', '--bundle', names[0], '--scratch', 'scratch', '--out', 'x');
   t.equal(notProduct.status, 1);
   t.match(notProduct.stderr, /does not say its version: give the bundle qinglong-edge.cjs/);
+  const waiting = evidence('verify-report', 'report.json', '--bundle', 'fifo');
+  t.equal(waiting.status, 1);
+  t.match(waiting.stderr, /cannot read the bundle fifo: it is no regular file/);
   t.match(evidence('--version').stdout, /^qinglong-edge-evidence \d+\.\d+\.\d+, Node\.js/);
   t.match(evidence('help').stdout, /crash-window .*\n {2}faults/);
 });

@@ -1,5 +1,5 @@
 // What a database says, and whether it is sound: the same for two executions, and nothing in it can be altered unseen.
-import { copyFileSync } from 'node:fs';
+import { copyFileSync, readdirSync, readlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import t from 'tap';
@@ -51,6 +51,20 @@ t.test('two executions say the same, whatever their times, ids and journals were
   for (const site of sites) {
     t.same(findDatabaseTrouble(databaseOf(site)), []);
   }
+});
+
+t.test('a file that is no database is not kept open', async (t) => {
+  const damaged = join(root, 'damaged.db');
+  writeFileSync(damaged, 'no database at all, and longer than the head of one'.repeat(100));
+  t.throws(() => readFacts(damaged), { message: /not a database/ });
+  const open = readdirSync('/proc/self/fd').map((fd) => {
+    try {
+      return readlinkSync(`/proc/self/fd/${fd}`);
+    } catch {
+      return '';
+    }
+  });
+  t.notOk(open.includes(damaged));
 });
 
 t.test('a database that is not there, or holds nothing, says nothing and is sound', async (t) => {

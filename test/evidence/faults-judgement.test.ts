@@ -1,11 +1,14 @@
 // How an answer under a fault is judged, and how points are drawn and counted.
+import { constants } from 'node:os';
 import t from 'tap';
 import { findAnswerTrouble } from '../../edge-evidence/faults/answer.ts';
 import { drawPairs, faultAt, faultKinds } from '../../edge-evidence/faults/failing-calls.ts';
 import type { Answer } from '../../edge-evidence/faults/launch.ts';
 import { createTally } from '../../edge-evidence/faults/tally.ts';
+import { hasStruckKeeping } from '../../edge-evidence/faults/yielding.ts';
 import { createRandom } from '../../edge-evidence/random.ts';
 import type { Call } from '../../edge-evidence/recorder/recording.ts';
+import { createCalls } from './hand-made.ts';
 
 const full = { codes: ['full'], mayHold: false };
 const answer = (more: Partial<Answer>): Answer => ({ code: 4, signal: null, out: '', err: '', isLate: false, ...more });
@@ -67,4 +70,23 @@ t.test('a point that throws has failed, and of very many failures the rest is co
   t.match(tally.figures(), { tried: 3, held: 1, untold: 11 });
   t.equal(tally.failures.length, 40);
   t.match(tally.failures[0], /^bad: the trial itself failed: TypeError: no/);
+});
+
+t.test('only a fault that met the keeping of an output excuses that it is not kept', (t) => {
+  const EIO = -constants.errno.EIO;
+  const met = (name: string) => {
+    const { make, open, write, sync } = createCalls();
+    const result = (at: string) => ({ result: at === name ? EIO : 0 });
+    const database = open('create', 'data/qinglong.db-journal');
+    const begun = [database.call, { ...write(database.fd, 0, 'x'), ...result('journal') }];
+    const folder = make('mkdir', { path: 'data/artifacts', ...result('mkdir') });
+    const above = open('open', 'data');
+    const syncAbove = { ...sync(above.fd), ...result('sync above') };
+    const output = open('create', 'data/artifacts/at@run.out.partial');
+    const rest = [{ ...write(output.fd, 0, 'x'), ...result('write') }, make('unlink', { path: 'data/holder.json' })];
+    return hasStruckKeeping([...begun, folder, above.call, syncAbove, output.call, ...rest], { error: 'EIO' });
+  };
+  t.same(['mkdir', 'sync above', 'write'].map(met), [true, true, true]);
+  t.same(['journal', 'nothing'].map(met), [false, false]);
+  t.end();
 });

@@ -1,4 +1,5 @@
 // Starts that fail are ends like any other, each told apart and explained; no exception, no command, no second end.
+import { spawnSync } from 'node:child_process';
 import { closeSync, mkdirSync, openSync, rmdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import t, { type Test } from 'tap';
@@ -29,6 +30,7 @@ async function expectFailures(t: Test, stand: Stand, cases: readonly Case[]): Pr
 /** Files of every kind that cannot be executed, in a folder of the test. */
 function makeFiles(folder: string): void {
   mkdirSync(path.join(folder, 'directory'), { recursive: true });
+  spawnSync('mkfifo', ['-m', '755', path.join(folder, 'fifo')]);
   const program = (name: string, content: string | Buffer, mode = 0o755) =>
     writeFileSync(path.join(folder, name), content, { mode });
   program('crlf', '#!/bin/sh\r\necho hi\r\n');
@@ -71,6 +73,7 @@ t.test('what is wrong with the program is told apart', (t) =>
       { argv: ['./plain'], cwd, code: 'permission_denied', words: /`\.\/plain` may not be executed: chmod/ },
       { argv: ['plain'], env: { PATH: cwd }, code: 'permission_denied', words: /plain` may not be executed/ },
       { argv: ['./directory'], cwd, code: 'permission_denied', words: /is a directory/ },
+      { argv: ['./fifo'], cwd, code: 'permission_denied', words: /`\.\/fifo` is no regular file/ },
       {
         argv: ['./crlf'],
         cwd,

@@ -56,6 +56,18 @@ testEachShell('a command may end in its own way on TERM, and its last words are 
   t.equal(stand.collect(attemptId).head.toString(), 'ready\nbye\n');
 });
 
+testEachShell('a command that is stopped a second time is not told again', async (t, stand) => {
+  const gate = makeGate(stand, 'exit $n');
+  const trapped = `n=0; trap 'n=$((n + 1)); echo "term $n"' TERM; echo ready; until [ $n -gt 0 ]; do :; done`;
+  const attemptId = stand.start({ argv: ['/bin/sh', '-c', `${trapped}; ${gate.script}`] });
+  await outputLine(stand, attemptId, /ready/);
+  stand.executor.stop(attemptId, { graceMs: 600_000 });
+  await outputLine(stand, attemptId, /term 1/);
+  stand.executor.stop(attemptId, { graceMs: 600_000 });
+  gate.open();
+  t.match(await stand.endOf(attemptId), { kind: 'exited', exitCode: 1, isForced: false });
+});
+
 testEachShell('a process that a shell is just forking does not escape the stop', async (t, stand) => {
   // A shell with a trap forks without end: again and again a child has its handler, and forgets the signal at the exec.
   const script = 'trap "exit 7" TERM; echo ready; while :; do /bin/true; sleep 600 & done';

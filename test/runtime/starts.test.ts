@@ -340,6 +340,32 @@ testOn('a full disk at a start undoes the start alone: what the turn was for is 
   t.match(engine.lines, [/^nothing is started for now.*full: cannot carry out/, /^commands are started again/]);
 });
 
+testOn('nothing of a run begins behind its timeout, also while the disk takes no word of it', async (t, scene) => {
+  const engine = await openSimulated(t, scene);
+  const runId = await start(engine, 'timed');
+  await engine.called(1);
+  await engine.settled();
+  const submit = engine.store.submit.bind(engine.store);
+  let isFull = true;
+  engine.store.submit = (operation) =>
+    isFull && operation.name === 'cancel'
+      ? Promise.reject(new EdgeError('full', 'cannot carry out cancel', { hint: 'free some space' }))
+      : submit(operation);
+  engine.time.advance(10_000);
+  await engine.settled();
+  t.match(engine.lines, [/its timeout could not be recorded yet: full/]);
+  engine.calls[0]!.end();
+  await engine.settled();
+  const { steps } = await rowsOf(engine.store, runId);
+  t.same([...steps.values()].map(({ status }) => status).sort(), ['ready', 'succeeded']);
+  t.equal(engine.calls.length, 1);
+  isFull = false;
+  engine.time.advance(limits.redeliveryMs);
+  await engine.settled();
+  t.equal(await statusOf(engine, runId), 'timed_out');
+  t.equal(engine.calls.length, 1, 'the second step never ran');
+});
+
 testOn('a run directory that is no directory any more is not the end of anything', async (t, scene) => {
   const engine = await openSimulated(t, scene, {
     handlers: [],

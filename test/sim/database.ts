@@ -5,6 +5,7 @@ import { DatabaseSync, type StatementSync } from 'node:sqlite';
 import { applyMigrations } from '../../src/store/sqlite/migrate.ts';
 import { migrations } from '../../src/store/sqlite/migrations.generated.ts';
 import { layoutPragmas } from '../../src/store/sqlite/profile.ts';
+import type { SqlValue } from '../../src/store/sqlite/statement.ts';
 
 /** Thrown through a process that has died. Whatever it still does with it happens to nobody. */
 export class Death extends Error {
@@ -26,6 +27,8 @@ export type Faults = {
   fullCommit: boolean;
   /** Every write finds no space; `whole` undoes the whole transaction with it. */
   full: 'statement' | 'whole' | null;
+  /** So many writes of each transaction still find some, so that it runs out within one. */
+  spareWrites: number;
   /** So many times the database is held by another process: at BEGIN IMMEDIATE, or at COMMIT. */
   busyBegins: number;
   busyCommits: number;
@@ -66,6 +69,7 @@ export function calmFaults(): Faults {
     unknownCommit: null,
     fullCommit: false,
     full: null,
+    spareWrites: 0,
     busyBegins: 0,
     busyCommits: 0,
     reconnectFails: false,
@@ -128,12 +132,12 @@ type Parts = {
   readonly mortal: Mortal;
 };
 
-const writes = /^(INSERT|UPDATE|DELETE)/;
+const writing = /^(INSERT|UPDATE|DELETE)/;
 
 /** As much of a connection as the store uses. */
 function connect(parts: Parts): DatabaseSync {
   const { real, faults, watch, prepare, pass, mortal } = parts;
-  let hasWritten = false;
+  let writes = 0;
   let isOpen = true;
   const enter = () => {
     pass();
@@ -142,8 +146,8 @@ function connect(parts: Parts): DatabaseSync {
     }
   };
   const beforeWrite = () => {
-    hasWritten = true;
-    if (faults.full !== null) {
+    writes += 1;
+    if (faults.full !== null && writes > faults.spareWrites) {
       watch.struck('full');
       if (faults.full === 'whole') {
         real.exec('ROLLBACK');
@@ -153,24 +157,26 @@ function connect(parts: Parts): DatabaseSync {
   };
   const wrap = (sql: string) => {
     const statement = prepare(sql);
-    const call = (name: 'get' | 'all' | 'run') => (values: Record<string, null | number | string | Uint8Array>) => {
-      enter();
-      if (writes.test(sql)) {
-        beforeWrite();
-      }
-      return statement[name](values);
-    };
+    const call =
+      (name: 'get' | 'all' | 'run') =>
+      (...values: SqlValue[]) => {
+        enter();
+        if (writing.test(sql)) {
+          beforeWrite();
+        }
+        return statement[name](...values);
+      };
     return { get: call('get'), all: call('all'), run: call('run') };
   };
   const exec = (sql: string) => {
     enter();
     if (sql.startsWith('BEGIN')) {
-      hasWritten = false;
+      writes = 0;
       strikeBusy(faults, sql === 'BEGIN IMMEDIATE' ? 'busyBegins' : null, watch);
       real.exec(sql);
       watch.began();
     } else if (sql === 'COMMIT') {
-      commit(parts, hasWritten);
+      commit(parts, writes > 0);
     } else {
       real.exec(sql);
     }
@@ -178,6 +184,7 @@ function connect(parts: Parts): DatabaseSync {
   const connection = {
     exec,
     prepare: wrap,
+    location: () => null,
     get isTransaction() {
       return !mortal.isDead && real.isTransaction;
     },

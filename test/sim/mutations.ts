@@ -20,6 +20,12 @@ const simulated: readonly Omit<Mutation, 'caughtBy'>[] = [
     to: '',
   },
   {
+    name: 'what follows an operation and finds no space is forgotten',
+    file: 'src/runtime/runtime.ts',
+    from: '      owed: (operation, error) => this.#deliveries.owe(operation, error),\n',
+    to: '',
+  },
+  {
     name: 'answers are given before COMMIT',
     file: 'src/store/sqlite/authority.ts',
     from: '    const result = commitTurn(this.#connection.db);\n',
@@ -133,8 +139,8 @@ const simulated: readonly Omit<Mutation, 'caughtBy'>[] = [
   {
     name: 'the newest run starts first',
     file: 'src/store/sqlite/reads-page.ts',
-    from: 'ORDER BY r.createdAtMs, r.planDigest, s.recordKey LIMIT :limit',
-    to: 'ORDER BY r.createdAtMs DESC, r.planDigest, s.recordKey LIMIT :limit',
+    from: 'ORDER BY r.createdAtMs, r.planDigest, s.recordKey LIMIT +:limit',
+    to: 'ORDER BY r.createdAtMs DESC, r.planDigest, s.recordKey LIMIT +:limit',
   },
   {
     name: 'a step starts when the first of its needs has succeeded',
@@ -150,9 +156,9 @@ const simulated: readonly Omit<Mutation, 'caughtBy'>[] = [
   },
   {
     name: 'digests of records are not compared',
-    file: 'src/core/records.ts',
-    from: '  return digest(label, contents) === stored;',
-    to: '  return digest(label, contents) !== null && stored !== null;',
+    file: 'src/core/record-seal.ts',
+    from: '  if (digestOf(record) !== record.digest) {',
+    to: "  if (digestOf(record) === '') {",
   },
   {
     name: 'times follow a clock that is set back',
@@ -201,6 +207,27 @@ const tested: readonly Mutation[] = [
     to: `    historyDigest = :historyDigest, digest = :digest
   WHERE recordKey = :recordKey AND version >= min(version, :expectedVersion)`,
     caughtBy: ['test/store/sqlite/append.test.ts'],
+  },
+  {
+    name: 'what was rolled back is remembered',
+    file: 'src/store/sqlite/run-memory.ts',
+    from: '    this.#runs.clear();\n    this.#weight = 0;\n',
+    to: '',
+    caughtBy: ['test/store/sqlite/run-memory.test.ts'],
+  },
+  {
+    name: 'what another process has committed is not noticed',
+    file: 'src/store/sqlite/run-memory.ts',
+    from: '    if (version !== this.#version) {\n',
+    to: '    if (this.#version === null) {\n',
+    caughtBy: ['test/store/sqlite/run-memory.test.ts'],
+  },
+  {
+    name: 'a transaction that was never committed is remembered',
+    file: 'src/store/sqlite/run-memory.ts',
+    from: '    if (this.#hasWritten) {\n      this.forgetAll();\n',
+    to: '    if (this.#hasWritten) {\n',
+    caughtBy: ['test/store/sqlite/run-memory.test.ts'],
   },
   {
     name: 'COMMIT does not wait for the disk',

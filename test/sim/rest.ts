@@ -75,6 +75,7 @@ export function findNeglected(witness: Seen, busy: readonly string[]): readonly 
   const { time, concurrencyMax } = witness.world;
   const now = time.now();
   const neglected: string[] = [];
+  const aside = witness.aside();
   // One whose output is still being taken has no slot, but its completion makes the next turn, not its end.
   const open = [...witness.models.values()].flatMap(({ attempts }) => [...attempts.values()].filter(isLive));
   const held = new Set([...busy, ...open.map(({ id }) => id)]).size;
@@ -85,7 +86,11 @@ export function findNeglected(witness: Seen, busy: readonly string[]): readonly 
   }
   for (const model of witness.models.values()) {
     const { runId, status, cancelReason, deadline } = model;
-    if (status !== 'running' || cancelReason !== null || witness.damaged.has(runId)) {
+    if (status !== 'running' || witness.damaged.has(runId)) {
+      continue;
+    }
+    neglected.push(...(aside.has(runId) ? [] : model.findUnfinished().map((missing) => `run ${runId}: ${missing}`)));
+    if (cancelReason !== null) {
       continue;
     }
     const goneMs = now.uptimeMs - (deadline?.bootId === now.bootId ? deadline.startUptimeMs : 0);

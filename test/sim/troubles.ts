@@ -40,6 +40,7 @@ export const fill: Action = (world, random) => {
   const { faults } = world.database;
   world.note('the disk is full for a while');
   faults.full = random.pick(['statement', 'whole'] as const);
+  faults.spareWrites = random.chance(0.5) ? random.between(1, 30) : 0;
   world.time.alarmOf(world).set(world.time.now().uptimeMs + random.between(0, 15_000), () => {
     faults.full = null;
   });

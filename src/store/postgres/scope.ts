@@ -3,8 +3,8 @@
 //
 // An operation of one run locks that run's row with its first read, and everything that it writes lies under that lock;
 // REPEATABLE READ turns whatever came between into a conflict. It needs no more: what else it reads is immutable, or
-// forbids (quarantines, revocations), and whoever writes that visits the run's row too. SERIALIZABLE would keep it apart
-// from its neighbours on index pages as well: measured with 4 sessions, 1.1 rolled back for each that was committed.
+// forbids (quarantines, revocations), which the fence keeps in order. SERIALIZABLE would keep it apart from its
+// neighbours on index pages as well: with 4 sessions, 1.1 transactions were rolled back for each that was committed.
 // Everything else (admissions, packages, trust) is SERIALIZABLE: what it decides on is also what is not there.
 import type { Operation } from '../../protocol/protocol.ts';
 import type { ReadRequest } from '../../protocol/reads.ts';

@@ -266,7 +266,7 @@ export class Authority {
       this.#hooks?.committed(turn.settled);
     }
     for (const { operation, error } of turn.failures) {
-      this.#options.report.failed(operation, error);
+      this.#owe(operation, error);
     }
     for (const { member, answer } of turn.answers) {
       member.settle(answer);
@@ -276,12 +276,13 @@ export class Authority {
   }
 
   #follower(operation: Operation): Member {
-    const settle = (answer: Answer) => {
-      if ('error' in answer) {
-        this.#options.report.failed(operation, answer.error);
-      }
-    };
+    const settle = (answer: Answer) => void ('error' in answer && this.#owe(operation, answer.error));
     return { kind: 'operation', operation, freshIds: drawIds(operation, this.#options.ids), settle };
+  }
+
+  #owe(operation: Operation, error: unknown): void {
+    this.#options.report.failed(operation, error);
+    this.#hooks?.owed?.(operation, error);
   }
 
   /** The turn certainly did not happen: its culprit is told, the others are done again, each alone. */

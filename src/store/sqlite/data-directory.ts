@@ -1,11 +1,12 @@
 // The data directory as the store sees it: its paths, the settings fixed in config.json, and the marker that tells a
 // fresh directory from one that lost its database. Looks at the database with `stat` alone: closing it through `fs`
 // would drop the locks that SQLite holds on it.
-import { chmodSync, lstatSync, readdirSync, readFileSync, realpathSync, type Stats } from 'node:fs';
+import { chmodSync, lstatSync, readdirSync, realpathSync, type Stats } from 'node:fs';
 import path from 'node:path';
 import { assert, EdgeError, type Mistake } from '../../core/errors.ts';
 import { fileErrorCode, fromFileError } from '../../core/file-error.ts';
 import { makeDirectories } from '../make-directories.ts';
+import { readRegularFile } from '../regular-file.ts';
 import { syncDirectory, writeDurably } from './durable-file.ts';
 import { type AskedSettings, isDurability, isProfile, type StorageSettings } from './profile.ts';
 
@@ -49,7 +50,7 @@ export function makeDataDirectory(data: string): DataPaths {
     if (fileErrorCode(error) === 'EEXIST') {
       throw new EdgeError('invalid', `${data} is not a directory`, { cause: error, hint: 'name a directory' });
     }
-    throw fromFileError(error, `make the data directory ${data}`);
+    throw fromFileError(error, { doing: `make the data directory ${data}`, access: 'writes' });
   }
 }
 
@@ -70,7 +71,7 @@ export function findDataDirectory(data: string): DataPaths {
     }
   } catch (error) {
     if (fileErrorCode(error) !== 'ENOENT') {
-      throw fromFileError(error, `look at the data directory ${data}`);
+      throw fromFileError(error, { doing: `look at the data directory ${data}`, access: 'reads' });
     }
   }
   throw new EdgeError('not-found', `there is no data directory at ${data}`, {
@@ -144,7 +145,7 @@ function isThere(file: string): boolean {
   try {
     return statOf(file) !== null;
   } catch (error) {
-    throw fromFileError(error, `look at ${file}`);
+    throw fromFileError(error, { doing: `look at ${file}`, access: 'reads' });
   }
 }
 
@@ -161,16 +162,16 @@ function readConfig(paths: DataPaths): Readonly<Record<string, unknown>> {
   });
 }
 
-/** A small JSON file; null where there is none, undefined where it is not JSON. */
+/** A small JSON file; null where there is none, undefined where it is not JSON. Throws `invalid` for no file. */
 export function readJson(file: string): unknown {
   let text: string;
   try {
-    text = readFileSync(file, 'utf8');
+    text = readRegularFile(file, 'put back the file that was there').toString('utf8');
   } catch (error) {
     if (fileErrorCode(error) === 'ENOENT') {
       return null;
     }
-    throw fromFileError(error, `read ${file}`);
+    throw fromFileError(error, { doing: `read ${file}`, access: 'reads' });
   }
   try {
     return JSON.parse(text);

@@ -63,7 +63,7 @@ export function createDriver({ db, parts, clock, trustedFromMs }: DriverOptions)
       memory.enter();
       return reads(request);
     } catch (error) {
-      throw toEdgeError(error, `read ${request.name}`);
+      throw toEdgeError(error, `read ${request.name}`, db.location());
     }
   };
   const decideAndWrite = (operation: Operation, freshIds: readonly string[]): CarriedOut => {
@@ -94,7 +94,7 @@ export function createDriver({ db, parts, clock, trustedFromMs }: DriverOptions)
       if (isCollision(error) && operation.collided !== null && db.isTransaction) {
         return { outcome: operation.collided(), runId: null, follow: [], isWriting: false };
       }
-      throw toEdgeError(error, `carry out ${operation.name}`);
+      throw toEdgeError(error, `carry out ${operation.name}`, db.location());
     }
   };
   // Savepoints of one name nest: each command means the latest.

@@ -24,7 +24,7 @@ function replaceFile(file: FileText, { isSynced }: { readonly isSynced: boolean 
     renameSync(partPath, file.path);
   } catch (error) {
     removeQuietly(partPath);
-    throw fromFileError(error, `write ${file.path}`);
+    throw fromFileError(error, { doing: `write ${file.path}`, access: 'writes' });
   }
   if (isSynced) {
     syncDirectory(path.dirname(file.path));
@@ -62,6 +62,7 @@ export function syncDirectory(directory: string): void {
       closeSync(descriptor);
     }
   } catch (error) {
-    throw fromFileError(error, `sync the directory ${directory}`);
+    // A right to write there is not enough: it is opened for reading.
+    throw fromFileError(error, { doing: `sync the directory ${directory}`, access: 'reads' });
   }
 }

@@ -165,6 +165,6 @@ export function isAlive(pid: number): boolean {
     if (code === 'EPERM') {
       return true;
     }
-    throw fromFileError(error, `look for process ${pid}`);
+    throw fromFileError(error, { doing: `look for process ${pid}`, access: 'reads' });
   }
 }

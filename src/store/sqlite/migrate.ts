@@ -67,6 +67,6 @@ function applyMigration(db: DatabaseSync, { id, sha256, sql }: Migration, applie
     if (db.isTransaction) {
       db.exec('ROLLBACK');
     }
-    throw toEdgeError(error, `apply migration ${id}`);
+    throw toEdgeError(error, `apply migration ${id}`, db.location());
   }
 }

@@ -78,7 +78,7 @@ export function isLockFileHeld(file: string): boolean {
     if (sqliteCode(error) === sqliteCodes.busy) {
       return true;
     }
-    throw toEdgeError(error, `look at the lock ${file}`);
+    throw toEdgeError(error, `look at the lock ${file}`, file);
   } finally {
     db.close();
   }
@@ -91,7 +91,7 @@ function connect(file: string, mode: 'rw' | 'ro', options: DatabaseSyncOptions):
   try {
     return new DatabaseSync(url, { ...connectionOptions, ...options });
   } catch (error) {
-    throw toEdgeError(error, `open ${file}`);
+    throw toEdgeError(error, `open ${file}`, file);
   }
 }
 
@@ -100,8 +100,9 @@ function settle(db: DatabaseSync, file: string, prepare: () => void): DatabaseSy
     prepare();
     return db;
   } catch (error) {
+    const failure = toEdgeError(error, `open ${file}`, file);
     db.close();
-    throw toEdgeError(error, `open ${file}`);
+    throw failure;
   }
 }
 
@@ -172,7 +173,7 @@ function makePrivateFile(file: string, { mayCreate }: { readonly mayCreate: bool
     accessSync(file, constants.R_OK | constants.W_OK);
     accessSync(path.dirname(file), constants.W_OK);
   } catch (error) {
-    throw fromFileError(error, `open ${file} for writing`);
+    throw fromFileError(error, { doing: `open ${file} for writing`, access: 'writes' });
   }
 }
 

@@ -1,9 +1,11 @@
 // Whether a durability really works on a file system: a write, its sync and a read-back in a scratch database of that
 // mode, beside the real one and never touching it. JFFS2 has no shared writable mmap: there journal_mode=WAL answers
 // `wal`, and everything after it fails with 5386.
-import { readdirSync, rmSync, statfsSync } from 'node:fs';
+import { readdirSync, statfsSync } from 'node:fs';
 import path from 'node:path';
 import { EdgeError, isEdgeError } from '../../core/errors.ts';
+import { fromFileError } from '../../core/file-error.ts';
+import { removeFile } from '../remove-file.ts';
 import { isAlive } from './holder-lock.ts';
 import { openWriter } from './open.ts';
 import { type Durability, durabilities } from './profile.ts';
@@ -42,14 +44,22 @@ export function tryDurability({ data, durability }: ProbePlace): EdgeError | nul
     writeAndReadBack(file, durability);
     return null;
   } catch (error) {
-    const failure = toEdgeError(error, `write, sync and read back ${file}`);
+    const doing = `write, sync and read back ${file}`;
+    const failure = fromFileError(toEdgeError(error, doing, file), { doing, access: 'writes' });
     if (isEdgeError(failure)) {
       return failure;
     }
     throw failure;
   } finally {
-    removeScratch(data);
+    removeQuietly(data);
   }
+}
+
+// What failed first is what is told; what stays is taken away before the next trial.
+function removeQuietly(data: string): void {
+  try {
+    removeScratch(data);
+  } catch {}
 }
 
 // SQLite makes room for the shared memory of a WAL by one byte in every 4 KiB. In smaller blocks holes stay between
@@ -97,7 +107,7 @@ function removeScratch(data: string): void {
   for (const name of readdirSync(data)) {
     const pid = Number(scratchName.exec(name)?.[1] ?? 0);
     if (pid === process.pid || (pid > 0 && !isAlive(pid))) {
-      rmSync(path.join(data, name), { force: true });
+      removeFile(path.join(data, name));
     }
   }
 }

@@ -74,8 +74,9 @@ export function openReaderWith(
       close: () => db.close(),
     };
   } catch (error) {
+    const failure = toEdgeError(error, `read ${paths.database}`, paths.database);
     db.close();
-    throw toEdgeError(error, `read ${paths.database}`);
+    throw failure;
   }
 }
 
@@ -123,8 +124,9 @@ function openReadable(place: StorageSettings & { readonly path: string }): Datab
     statement<Record<string, never>, { count: number }>(db, firstReadSql).get({});
     return db;
   } catch (error) {
+    const failure = toEdgeError(error, `read ${place.path}`, place.path);
     db.close();
-    throw toEdgeError(error, `read ${place.path}`);
+    throw failure;
   }
 }
 
@@ -137,8 +139,9 @@ function readOnce<T>(db: DatabaseSync, { reading, schemaProblems }: Reading<T>):
     db.exec('COMMIT');
     return rows;
   } catch (error) {
+    const failure = toEdgeError(error, 'read the database', db.location());
     rollbackQuietly(db);
-    throw explain(toEdgeError(error, 'read the database'), schemaProblems);
+    throw explain(failure, schemaProblems);
   }
 }
 

@@ -44,7 +44,7 @@ export function checkReadiness(db: DatabaseSync, schema: Schema, file: string): 
     refuseDifferences(file, capabilityDifferences(db, schema.capability));
     checkWritable(db);
   } catch (error) {
-    throw toEdgeError(error, `check ${file}`);
+    throw toEdgeError(error, `check ${file}`, file);
   }
 }
 

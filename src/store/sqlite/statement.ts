@@ -5,6 +5,8 @@
 // beyond 2^53. So every value is looked at here before it is bound.
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { assert, EdgeError, type ErrorCode } from '../../core/errors.ts';
+import { fromFileError } from '../../core/file-error.ts';
+import { findShortage } from './shortage.ts';
 
 /**
  * What a column holds. A number is an integer: nothing in the schema is REAL. node:sqlite binds it as a double, which
@@ -100,6 +102,8 @@ function orderValues(values: Record<string, SqlValue>, { places, namesCount }: P
 // Result codes of SQLite (sqlite3.h). An extended code carries its primary code in the low byte.
 const primaryMask = 0xff;
 const ioErrorCorruptFs = 10 | (33 << 8);
+const cannotOpen = 14;
+const ioErrorSharedMemorySize = 10 | (19 << 8);
 const constraintPrimaryKey = 19 | (6 << 8);
 const constraintUnique = 19 | (8 << 8);
 
@@ -131,6 +135,9 @@ export function isCollision(error: unknown): boolean {
   return isSqliteError(error) && (error.errcode === constraintUnique || error.errcode === constraintPrimaryKey);
 }
 
+/** What a full disk, and a process without descriptors, is told as. */
+const tellsNoCause: ReadonlySet<number> = new Set([cannotOpen, ioErrorSharedMemorySize]);
+
 type Meaning = { readonly code: ErrorCode; readonly hint: string };
 
 const lockedOut: Meaning = { code: 'busy', hint: 'another process is using the database; try again' };
@@ -160,15 +167,21 @@ const meanings: Readonly<Record<number, Meaning>> = {
 
 /**
  * An error of SQLite as the one operating error, with its code from the closed table and the cause kept; every other
- * error comes back as it is. `doing` completes the sentence "cannot …".
+ * error comes back as it is. `doing` completes the sentence "cannot …". `file` is the database: where it is given,
+ * what was short when a file could not be made is found out, so give the error before anything is closed.
  */
-export function toEdgeError(error: unknown, doing: string): unknown {
+export function toEdgeError(error: unknown, doing: string, file: string | null = null): unknown {
   if (!isSqliteError(error)) {
     // node:sqlite refuses to read an integer beyond 2^53: no column of ours may hold one.
     const isUnreadable = error instanceof RangeError && 'code' in error && error.code === 'ERR_OUT_OF_RANGE';
     return isUnreadable
       ? new EdgeError('damaged', `cannot ${doing}: ${error.message}`, { cause: error, hint: damagedFile.hint })
       : error;
+  }
+  const shortage = file !== null && tellsNoCause.has(error.errcode) ? findShortage(file) : null;
+  if (shortage !== null) {
+    const told = fromFileError(shortage, { doing, access: 'writes' });
+    return told instanceof EdgeError ? new EdgeError(told.code, told.message, { cause: error, hint: told.hint }) : told;
   }
   const meaning =
     error.errcode === ioErrorCorruptFs

@@ -70,7 +70,7 @@ export function beginTurn(
     driver.began();
     return null;
   } catch (error) {
-    const failure = toEdgeError(error, 'begin a turn');
+    const failure = toEdgeError(error, 'begin a turn', db.location());
     if (isEdgeError(failure) && failure.code === 'busy') {
       return failure;
     }
@@ -222,7 +222,7 @@ export function commitTurn(db: DatabaseSync): CommitResult {
     db.exec('COMMIT');
     return { kind: 'committed' };
   } catch (raw) {
-    const error = toEdgeError(raw, 'commit a turn');
+    const error = toEdgeError(raw, 'commit a turn', db.location());
     if (db.isTransaction && isEdgeError(error) && error.code === 'busy') {
       return { kind: 'busy', error };
     }

@@ -113,6 +113,33 @@ t.test('a decision on rows that have moved on is a broken invariant, and writes 
   t.same(sample.reads.wholeRun({ runId }), moved);
 });
 
+t.test('what is said of a run that has moved on writes nothing, whichever columns it touches', async (t) => {
+  const ended = { errorCode: 'workflow_step_failed', errorSummary: null };
+  const words: Readonly<Record<string, readonly EventDraft[]>> = {
+    'it goes on': [],
+    'it is to be cancelled': [draft('workflow.cancel_requested', { reason: 'user' })],
+    'it has ended': [draft('workflow.failed', ended)],
+  };
+  for (const [what, said] of Object.entries(words)) {
+    const sample = openSample(t, { a: [], b: [] });
+    const { rows } = admitRun(sample, 0);
+    const skips = [...rows.steps.values()].map(({ id: stepRunId }) =>
+      draft('step.skipped', { resultCode: 'some_code', errorSummary: null }, { stepRunId }),
+    );
+    const moved = sample.append({ rows, events: skips.slice(0, 1) }, admittedAtMs);
+    // Only the run is written over: both steps are as they are known.
+    const stale = { ...moved, run: rows.run };
+    sample.db.exec('BEGIN');
+    t.throws(
+      () => sample.append({ rows: stale, events: [...skips.slice(1), ...said] }, admittedAtMs),
+      /still at version 3/,
+      what,
+    );
+    sample.db.exec('ROLLBACK');
+    t.same(sample.reads.wholeRun({ runId }), moved);
+  }
+});
+
 t.test('an append to a run that does not exist, or to a step of another run, is a broken invariant', async (t) => {
   const sample = openSample(t, { a: [] });
   const { rows } = admitRun(sample, 0);
