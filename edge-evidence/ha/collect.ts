@@ -23,7 +23,7 @@ const limits = [
   'everything is on one machine: a lost network is a socket that is closed, a lost machine processes that are killed',
   'commands of tasks are not run: their ends are given, and what is shown are the records',
   'fencing is what the drill does itself; in a cluster something has to keep every client away from the old primary',
-  'a read waits for no standby: an old primary that can be reached shows what was never acknowledged (shownByReads)',
+  'a read waits for no standby: an old primary that can be reached shows what it never acknowledged (shownCutOff)',
 ];
 
 /** Never rejects because of the product: what it does wrong is in the scenarios. Leaves nothing behind. */

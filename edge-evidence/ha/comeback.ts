@@ -2,7 +2,7 @@
 import type { Fresh } from './after.ts';
 import { type RejoinMethod, rejoin } from './clone.ts';
 import { admitRun, type Drill, planRun, versionOf } from './drill.ts';
-import { type Doubt, writeProbe } from './failover.ts';
+import { countShown, type Doubt, writeProbe } from './failover.ts';
 import { controls, gates } from './gates.ts';
 import { admissionOf } from './ledger.ts';
 import type { Link } from './link.ts';
@@ -21,7 +21,7 @@ export async function startAlone(drill: Drill, doubts: readonly Doubt[]): Promis
   await untilWaiting(old, sessionNames.product, 1);
   fenced.expect(probe.isOpen(), 'a write is acknowledged by an old primary that was started again alone');
   fenced.expect(pending.now() === null, 'an admission is acknowledged by an old primary that was started again alone');
-  fenced.figure('shownByReads', await countShown(drill, doubts));
+  fenced.figure('shownAlone', await countShown(drill, doubts));
   const had = await old.ask("SELECT FROM drill_probe WHERE name = 'cut off'");
   board.at(gates.forgotten).expect(had.length === 1, 'the old primary has nothing that nobody else has');
   // Without synchronous standbys it is not fenced any more: what waited is acknowledged.
@@ -42,21 +42,6 @@ function unknownPlan(drill: Drill) {
   const { plan } = planRun(drill, 'chain');
   drill.ledger.runs.delete(plan.runId);
   return plan;
-}
-
-/**
- * A read waits for no standby: what was in doubt on this disk alone is shown as if it had happened. Only being out of
- * reach helps against that, which is why it is a figure here and a limit of the report.
- */
-async function countShown({ first }: Drill, doubts: readonly Doubt[]): Promise<number> {
-  let shown = 0;
-  for (const { run, isThere, protocol } of doubts) {
-    if (!isThere && protocol === 'admit') {
-      const answer = await first.give(admissionOf(run.plan)).answer;
-      shown += 'outcome' in answer ? 1 : 0;
-    }
-  }
-  return shown;
 }
 
 /** Makes a server that is down the synchronous standby of another, reached through a link. */

@@ -105,6 +105,7 @@ export async function failOver(drill: Drill, doubts: readonly Doubt[]): Promise<
   for (const doubt of here) {
     await interrupt(drill, doubt);
   }
+  fenced.figure('shownCutOff', await countShown(drill, here));
   const pending = doubts.filter(({ cut }) => cut === 'killed').map((doubt) => ({ doubt, given: give(drill, doubt) }));
   await untilWaiting(old, sessionNames.product, pending.length);
   fenced.expect(lonely.isOpen(), 'a write is acknowledged by a primary that is cut off from its standby');
@@ -137,6 +138,21 @@ async function interrupt(drill: Drill, doubt: Doubt): Promise<void> {
   const [pid] = await untilWaiting(old, sessionNames.product, 1);
   await old.ask(`SELECT ${doubt.cut === 'cancelled' ? 'pg_cancel_backend' : 'pg_terminate_backend'}($1)`, [pid]);
   await judgeAnswer(drill, doubt, given);
+}
+
+/**
+ * A read waits for no standby: admissions in doubt on the old disk alone are shown there as if they had happened, to
+ * whoever gives the plan again. Only being out of reach helps against that, which is why it is a figure and a limit.
+ */
+export async function countShown({ first }: Drill, doubts: readonly Doubt[]): Promise<number> {
+  let shown = 0;
+  for (const { run, isThere, protocol } of doubts) {
+    if (!isThere && protocol === 'admit') {
+      const answer = await first.give(admissionOf(run.plan)).answer;
+      shown += 'outcome' in answer ? 1 : 0;
+    }
+  }
+  return shown;
 }
 
 /** It may not be told as done, nor as certainly not done. */
