@@ -182,6 +182,7 @@ function listPages(beforeRunId: string | null): readonly ReadRequest[] {
       read('condemnedRuns', { limit, after: null }),
       read('activeSteps', { limit }),
       read('allSetAside', { limit }),
+      read('strayRuns', { limit }),
     ]),
     read('readySteps', { limit: 64, after: null, except: [`${packageName}/main`] }),
     read('runCounts', {}),

@@ -95,6 +95,18 @@ const countsSql = `SELECT jsonb_build_object(
     'runningCount', (SELECT count(*) FROM ql3.open_runs), 'setAsideCount', (SELECT count(*) FROM ql3.set_aside)
   )`;
 
+// A status that is none and half a row are refused by the table itself. What is left is a run whose row was taken away;
+// an attempt of it that has not ended leads there, and looking for others would read every run that ever was.
+const straySql = `SELECT jsonb_agg(q.run_id ORDER BY q.run_id)
+  FROM (
+    SELECT DISTINCT t.run_id FROM ql3.run_attempts AS t
+    LEFT JOIN ql3.runs AS r ON r.run_id = t.run_id
+    LEFT JOIN ql3.set_aside AS a ON a.run_id = t.run_id
+    WHERE t.status IN ('claimed', 'starting', 'running') AND r.run_id IS NULL AND a.run_id IS NULL
+      AND t.run_id > :after
+    ORDER BY t.run_id LIMIT :limit
+  ) AS q`;
+
 const setAsideSql = 'SELECT a.record FROM ql3.set_aside AS a WHERE a.run_id = :runId';
 const allSetAsideSql = `SELECT jsonb_agg(q.record ORDER BY q.run_id) FROM (
     SELECT a.record, a.run_id FROM ql3.set_aside AS a WHERE a.run_id > :after ORDER BY a.run_id LIMIT :limit
@@ -176,6 +188,12 @@ function cursorOf({ admittedAtMs, planDigest }: PlaceJson): RunCursor {
 export const candidatesPart: PartOf<'candidates'> = (page) => pagePart(candidatesSql, page);
 export const runningRunsPart: PartOf<'runningRuns'> = (page) => pagePart(runningSql, page);
 export const condemnedRunsPart: PartOf<'condemnedRuns'> = (page) => pagePart(condemnedSql, page);
+
+export const strayRunsPart: PartOf<'strayRuns'> = ({ limit, after = '' }) => ({
+  sql: straySql,
+  values: { limit, after },
+  decode: (json) => ((json ?? []) as string[]).map((runId) => ({ runId, trouble: 'its row of runs is missing' })),
+});
 
 // The cursor is a run's, so a page holds whole runs: it ends with the one in which the limit is reached.
 export const readyStepsPart: PartOf<'readySteps'> = ({ except = [], ...page }) => ({

@@ -29,6 +29,7 @@ import {
   runningRunsPart,
   runsPart,
   setAsidePart,
+  strayRunsPart,
 } from './reads-page.ts';
 import {
   createPlanPart,
@@ -80,6 +81,7 @@ export function createReads(): PartOfRequest {
     activeSteps: activeStepsPart,
     runCounts: runCountsPart,
     runningRuns: runningRunsPart,
+    strayRuns: strayRunsPart,
     condemnedRuns: condemnedRunsPart,
     runs: runsPart,
     setAside: setAsidePart,

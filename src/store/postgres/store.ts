@@ -32,7 +32,7 @@ export type PostgresStoreOptions = {
 };
 
 /** What may be hooked here: there is no turn whose end anything could still be added to. */
-export type PostgresHooks = Pick<TurnHooks, 'committed' | 'doubted'>;
+export type PostgresHooks = Pick<TurnHooks, 'committed' | 'doubted' | 'owed'>;
 
 export type PostgresStore = OperationStore & {
   /** Sets the hooks; once, before the first submit. */
@@ -80,20 +80,22 @@ type StoreParts = {
 function createStore({ info, pool, carrying, report }: StoreParts): PostgresStore {
   const lanes = new Lanes(limits.operationsPendingMax);
   let hooks: PostgresHooks | null = null;
+  const owe = (operation: Operation, error: unknown) => {
+    report.failed(operation, error);
+    hooks?.owed?.(operation, error);
+  };
   const operate = async (operation: Operation): Promise<unknown> => {
     const committed = await carryOutOrDoubt(operation);
     if (committed.settled.length > 0) {
       hooks?.committed(committed.settled);
     }
     for (const failure of committed.failures) {
-      report.failed(failure.operation, failure.error);
+      owe(failure.operation, failure.error);
     }
     for (const rest of committed.rest) {
       lanes
         .continue(findRun(Object.values(rest.load())), () => operate(rest))
-        .catch((error: unknown) => {
-          report.failed(rest, error);
-        });
+        .catch((error: unknown) => owe(rest, error));
     }
     return committed.outcome;
   };

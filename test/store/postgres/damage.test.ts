@@ -103,6 +103,13 @@ t.test('an altered package is damage before anything of it starts', async (t) =>
   }
 });
 
+t.test('a run whose row is gone is found by what it left running', async (t) => {
+  const scene = await openDamaged(t, 'DELETE FROM ql3.runs');
+  const strays = await scene.store.read(read('strayRuns', { limit: 64 }));
+  t.match(strays, [{ runId: scene.plan.runId, trouble: /runs is missing/ }]);
+  await t.rejects(admitPlan(scene, scene.plan), { code: 'damaged' });
+});
+
 t.test('a damaged run is listed beside the others', async (t) => {
   const scene = await openDamaged(t, altered('runs', 'requestedBy', '"somebody"'));
   const sound = await startRun(scene);

@@ -86,6 +86,7 @@ const readsOf = (text: string): { readonly [N in ReadName]: ReadRequest<N>['args
   condemnedRuns: { ...page, after: { admittedAtMs: 0, planDigest: text } },
   runs: { limit: 64, beforeRunId: text, status: text as 'running', packageName: text },
   setAside: { runId: text },
+  strayRuns: { limit: 64, after: text },
   allSetAside: { limit: 64, after: text },
 });
 
