@@ -2,12 +2,12 @@
 // what is chosen and how it is told; one window is window.ts.
 import { mkdirSync, mkdtempSync, realpathSync } from 'node:fs';
 import { join } from 'node:path';
+import { runAtATime } from '../at-a-time.ts';
 import type { Mode, Operation } from '../operation.ts';
 import { operations as allOperations } from '../operations/all.ts';
 import { admission } from '../operations/runs.ts';
 import { type Part, type PartOptions, type Scenario, scenarioOf } from '../report.ts';
 import { clearFolder } from '../site-copy.ts';
-import { runAtATime } from '../two-at-a-time.ts';
 import { admissionFigures, admissionWindows, findFigureTrouble, findWindowPoint } from './admission-windows.ts';
 import { commitPoints, type Observation } from './point.ts';
 import { type Bench, closeBench, openBench, openWindow, type WindowResult } from './window.ts';

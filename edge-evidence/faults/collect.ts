@@ -2,11 +2,10 @@
 // the scenarios themselves are in the other files.
 import { chmodSync, mkdirSync, mkdtempSync, realpathSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
+import { runAtATime } from '../at-a-time.ts';
 import type { Mode } from '../operation.ts';
 import { createRandom } from '../random.ts';
 import { type Part, type PartOptions, type Scenario, scenarioOf } from '../report.ts';
-import { clearWhenEnded } from '../site-copy.ts';
-import { runAtATime } from '../two-at-a-time.ts';
 import { clockScenarios } from './clocks.ts';
 import { damageScenarios } from './damage.ts';
 import { failingCallScenarios } from './failing-calls.ts';
@@ -34,6 +33,8 @@ export const faultScenarios: readonly FaultScenario[] = [
   ...readOnlyScenarios,
   ...memoryScenarios,
 ];
+
+const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
 const limits = [
   'faults are made by limits, small file systems, altered files and failing system calls, not by failing hardware',
@@ -83,6 +84,18 @@ export async function collectFaults(
     stopListening();
     clear();
   }
+}
+
+/** Somebody who is tired of waiting finds no mount, group or process of ours afterwards. */
+function clearWhenEnded(clear: () => void): () => void {
+  const hear = (signal: NodeJS.Signals) => {
+    clear();
+    stopListening();
+    process.kill(process.pid, signal);
+  };
+  const stopListening = () => void signals.forEach((signal) => void process.off(signal, hear));
+  signals.forEach((signal) => void process.on(signal, hear));
+  return stopListening;
 }
 
 type RunOptions = Pick<PartOptions, 'isQuick' | 'seed' | 'log'>;

@@ -1,7 +1,7 @@
-// Reads a file, or standard input where its name is `-`, up to a bound. Owns neither what it means nor its encoding.
+// Reads a file, a pipe that has a name, or standard input where that is `-`, up to a bound. Owns neither what it means
+// nor its encoding.
 import { createReadStream } from 'node:fs';
-import { EdgeError, isEdgeError } from '../core/errors.ts';
-import { openRegularFile } from '../store/regular-file.ts';
+import { EdgeError } from '../core/errors.ts';
 import { describeReadTrouble } from './file-trouble.ts';
 
 export type BoundedInput = {
@@ -24,8 +24,7 @@ export async function readBounded({ file, bytesMax, hint, tooLongHint }: Bounded
   const chunks: Buffer[] = [];
   let bytes = 0;
   try {
-    const stream: AsyncIterable<Buffer> =
-      file === '-' ? process.stdin : createReadStream(file, { fd: openRegularFile(file, hint) });
+    const stream: AsyncIterable<Buffer> = file === '-' ? process.stdin : createReadStream(file);
     for await (const chunk of stream) {
       bytes += chunk.length;
       if (bytes > bytesMax) {
@@ -34,9 +33,6 @@ export async function readBounded({ file, bytesMax, hint, tooLongHint }: Bounded
       chunks.push(chunk);
     }
   } catch (cause) {
-    if (isEdgeError(cause)) {
-      throw cause;
-    }
     throw new EdgeError('invalid', describeReadTrouble(cause, name), { cause, hint });
   }
   if (bytes > bytesMax) {

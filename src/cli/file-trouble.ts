@@ -32,9 +32,6 @@ export function describeWriteTrouble(cause: unknown, file: string): string {
     case 'ENOSPC':
     case 'EDQUOT':
       return `there is no space for ${file}`;
-    // A FIFO without a reader, or a socket.
-    case 'ENXIO':
-      return `${file} is no regular file`;
     default:
       return `cannot write ${file}: ${codeOf(cause)}`;
   }

@@ -1,5 +1,5 @@
 // `workflow list`, `workflow plan`, `advance`.
-import { closeSync, constants, openSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { canonicalJson } from '../core/canonical-json.ts';
 import { EdgeError } from '../core/errors.ts';
@@ -109,14 +109,7 @@ export async function planCommand(context: Context, input: Input): Promise<numbe
 
 function writePlan(file: string, text: string): void {
   try {
-    // A FIFO that nobody reads is not waited for.
-    const { O_WRONLY, O_CREAT, O_TRUNC, O_NONBLOCK } = constants;
-    const descriptor = openSync(file, O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK, 0o666);
-    try {
-      writeFileSync(descriptor, text);
-    } finally {
-      closeSync(descriptor);
-    }
+    writeFileSync(file, text);
   } catch (cause) {
     const hint = 'name another file with --out, or leave it out to print the plan';
     throw new EdgeError('unavailable', describeWriteTrouble(cause, file), { cause, hint });

@@ -190,5 +190,6 @@ function requestOf(admitted: EventOf<'workflow.admitted'>): AdmissionRequest {
 function damaged(plan: Plan, what: string): EdgeError {
   return new EdgeError('damaged', `admission of plan ${plan.planId}: ${what}`, {
     hint: `run \`verify ${plan.runId}\`; restore a backup if the evidence is needed`,
+    runId: plan.runId,
   });
 }

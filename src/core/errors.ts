@@ -36,16 +36,19 @@ export type EdgeErrorOptions = {
   readonly hint: string;
   readonly cause?: unknown;
   readonly mistakes?: readonly Mistake[];
+  readonly runId?: string | undefined;
 };
 
 /**
  * The one operating error. Told apart by `code`, never by class: several bundles may meet in one process.
- * `message` says what happened, `hint` what to do next; `mistakes` lists everything wrong in refused input.
+ * `message` says what happened, `hint` what to do next; `mistakes` lists everything wrong in refused input,
+ * `runId` is the run whose evidence is damaged.
  */
 export class EdgeError extends Error {
   readonly code: ErrorCode;
   readonly hint: string;
   readonly mistakes: readonly Mistake[];
+  readonly runId: string | null;
 
   constructor(code: ErrorCode, message: string, options: EdgeErrorOptions) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause });
@@ -53,6 +56,7 @@ export class EdgeError extends Error {
     this.code = code;
     this.hint = options.hint;
     this.mistakes = options.mistakes ?? [];
+    this.runId = options.runId ?? null;
   }
 }
 

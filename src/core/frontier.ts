@@ -195,5 +195,6 @@ function verifyStep(run: Run, step: PlanStep, stepRun: StepRun | undefined): voi
 }
 
 function damaged(run: Run, what: string): EdgeError {
-  return new EdgeError('damaged', `run ${run.id} ${what}`, { hint: `run \`verify ${run.id}\` to see what differs` });
+  const hint = `run \`verify ${run.id}\` to see what differs`;
+  return new EdgeError('damaged', `run ${run.id} ${what}`, { hint, runId: run.id });
 }

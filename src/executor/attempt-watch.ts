@@ -357,8 +357,10 @@ export class AttemptWatch {
     this.#signals.send(signal, view, { isStop, proof: readProof(this.#evidence(), this.#seen) });
   }
 
-  /** What it misses, for a shortage, the looks after it make good. */
-  /** Once: a command that clears up at TERM is not told again in the midst of it. Who comes later is told by a look. */
+  /**
+   * Once: a command that clears up at TERM is not told again in the midst of it. Who comes later, and whom it misses
+   * for a shortage, is told by the looks after it.
+   */
   #sendTerm(): void {
     if (this.#isTold) {
       return;

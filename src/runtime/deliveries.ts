@@ -94,6 +94,7 @@ export class Deliveries {
   }
 }
 
-function isTransient(error: unknown): boolean {
+/** Whether the same may be taken another time. */
+export function isTransient(error: unknown): boolean {
   return isEdgeError(error) && errorTable[error.code].isRetryable;
 }

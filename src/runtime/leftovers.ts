@@ -17,9 +17,9 @@ import { operation } from '../protocol/protocol.ts';
 import { read } from '../protocol/reads.ts';
 import type { Store } from '../store/store.ts';
 import type { Attempts } from './attempts.ts';
+import { isDamage } from './damaged-runs.ts';
 import type { Deliveries } from './deliveries.ts';
 import { describeError, type Log } from './log.ts';
-import { setAsideDamaged } from './recovery.ts';
 import type { Starts } from './starts.ts';
 
 export type LeftoversOptions = {
@@ -102,14 +102,12 @@ export class Leftovers {
 
   /** Those of a damaged run stay for `doctor`, which is told here: no list of running runs may lead to it any more. */
   async #readRun(runId: string): Promise<RunRows | null | 'damaged'> {
-    const { store, log } = this.#options;
     try {
-      return await store.read(read('wholeRun', { runId }));
+      return await this.#options.store.read(read('wholeRun', { runId }));
     } catch (error) {
-      if (!isEdgeError(error) || error.code !== 'damaged') {
+      if (!isDamage(error)) {
         throw error;
       }
-      await setAsideDamaged({ store, log }, runId, error);
       return 'damaged';
     }
   }

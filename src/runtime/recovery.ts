@@ -12,11 +12,11 @@ import { advance } from '../protocol/advance.ts';
 import { converge } from '../protocol/cancel.ts';
 import { type Operation, operation } from '../protocol/protocol.ts';
 import { type RunCursor, type RunPage, read, type StrayRun } from '../protocol/reads.ts';
-import { setAsideRun } from '../protocol/set-aside.ts';
 import type { Store } from '../store/store.ts';
 import type { Attempts } from './attempts.ts';
+import { isDamage, setAsideDamaged } from './damaged-runs.ts';
 import type { Deliveries } from './deliveries.ts';
-import { describeError, type Log } from './log.ts';
+import type { Log } from './log.ts';
 
 export type RecoveryOptions = {
   readonly store: Store;
@@ -45,7 +45,7 @@ export async function forEachRunningRun(
         await visit(runId);
       } catch (error) {
         stopOnDefect(error);
-        if (!isEdgeError(error) || error.code !== 'damaged') {
+        if (!isDamage(error)) {
           throw error;
         }
         await setAsideDamaged({ store, log }, runId, error);
@@ -62,25 +62,11 @@ async function setAsideStrays({ store, log }: Pick<RecoveryOptions, 'store' | 'l
   do {
     page = await store.read(read('strayRuns', { limit: limits.pageMax, after }));
     for (const { runId, trouble } of page) {
-      await setAsideDamaged(
-        { store, log },
-        runId,
-        new EdgeError('damaged', trouble, { hint: `run \`verify ${runId}\`` }),
-      );
+      const hint = `run \`verify ${runId}\``;
+      await setAsideDamaged({ store, log }, runId, new EdgeError('damaged', trouble, { hint, runId }));
     }
     after = page.at(-1)?.runId ?? after;
   } while (page.length === limits.pageMax);
-}
-
-/** Where that cannot be written, whoever meets the run next does it. */
-export async function setAsideDamaged(
-  { store, log }: Pick<RecoveryOptions, 'store' | 'log'>,
-  runId: string,
-  error: EdgeError,
-): Promise<void> {
-  log(`run ${runId}: set aside: ${describeError(error)}`);
-  const aside = operation(setAsideRun, { runId, code: error.code, summary: error.message });
-  await store.submit(aside).catch((reason: unknown) => log(`run ${runId}: ${describeError(reason)}`));
 }
 
 /**

@@ -9,7 +9,7 @@ import { cancel } from '../protocol/cancel.ts';
 import { operation } from '../protocol/protocol.ts';
 import { read } from '../protocol/reads.ts';
 import type { Store } from '../store/store.ts';
-import type { Deliveries } from './deliveries.ts';
+import { type Deliveries, isTransient } from './deliveries.ts';
 import { describeError, type Log } from './log.ts';
 
 export type RunDeadlinesOptions = {
@@ -66,9 +66,12 @@ export class RunDeadlines {
         }
       },
       (error: unknown) => {
-        if (!this.#isClosed) {
-          // A full inbox must not let a run go beyond its timeout.
-          log(`run ${runId}: its timeout is not watched yet: ${describeError(error)}`);
+        if (this.#isClosed) {
+          return;
+        }
+        log(`run ${runId}: its timeout is not watched: ${describeError(error)}`);
+        // A full inbox must not let a run go beyond its timeout.
+        if (isTransient(error)) {
           const again = clock.observe().uptimeMs + limits.redeliveryMs;
           this.#alarms.set(
             runId,

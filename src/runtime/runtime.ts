@@ -27,6 +27,7 @@ import type { Settled, Store } from '../store/store.ts';
 import { checkArguments } from './arguments.ts';
 import { factsOf, isShortage } from './attempt-facts.ts';
 import { Attempts } from './attempts.ts';
+import { setAsideWhatIsDamaged } from './damaged-runs.ts';
 import { Deliveries } from './deliveries.ts';
 import { carryOut } from './effects.ts';
 import { Followers } from './followers.ts';
@@ -92,7 +93,8 @@ export class Runtime {
   #state: 'new' | 'open' | 'closing' | 'closed' = 'new';
   #isStopping = false;
 
-  constructor(options: RuntimeOptions) {
+  constructor(given: RuntimeOptions) {
+    const options = { ...given, store: setAsideWhatIsDamaged(given.store, given.log) };
     const { store, handlers } = options;
     this.#options = options;
     this.#store = store;

@@ -3,6 +3,7 @@
 import { stopOnDefect } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
 import type { Alarm, CancelAlarm, Clock } from '../core/ports.ts';
+import { isDamage } from './damaged-runs.ts';
 import { describeError } from './log.ts';
 import { forEachRunningRun, type RecoveryOptions, recoverRun } from './recovery.ts';
 import type { RunDeadlines } from './run-deadlines.ts';
@@ -15,6 +16,13 @@ export type TakeOverOptions = RecoveryOptions & {
   readonly alarm: Alarm;
   readonly drives: boolean;
 };
+
+/** One that is damaged is set aside, and keeps nobody from looking at the others. */
+function passDamage(error: unknown): void {
+  if (!isDamage(error)) {
+    throw error;
+  }
+}
 
 export class TakeOver {
   readonly #options: TakeOverOptions;
@@ -60,7 +68,7 @@ export class TakeOver {
       return;
     }
     this.#cancelAgain = alarm.set(clock.observe().uptimeMs + delayMs, () => {
-      const looks = [...attempts.undecidedRuns()].map((runId) => this.recover(runId));
+      const looks = [...attempts.undecidedRuns()].map((runId) => this.recover(runId).catch(passDamage));
       Promise.all(looks).then(
         () => this.#state === 'open' && this.#lookLater(Math.min(2 * delayMs, limits.undecidedLookMsMax)),
         (error: unknown) => {

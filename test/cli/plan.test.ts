@@ -1,4 +1,5 @@
-import { spawnSync } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
@@ -147,23 +148,30 @@ t.test('advance moves one page of frontiers and starts nothing', async (t) => {
   t.match((await call(t, site, 'runs', 'list')).out, 'running');
 });
 
-t.test('a FIFO in the place of a file that is named is refused, and not waited for', async (t) => {
+t.test('a pipe with a name is as good as a file, for what is read and for what is written', async (t) => {
   const site = createSite(t);
   await install(t, site);
   const fifo = join(site.root, 'fifo');
-  const makeFifo = (path: string) => t.equal(spawnSync('mkfifo', [path]).status, 0);
-  makeFifo(fifo);
-  const refused = async (code: number, path: string, ...args: readonly string[]) => {
-    const ended = await call(t, site, ...args);
-    t.equal(ended.code, code, args.join(' '));
-    t.match(ended.err, `${path} is no regular file; `);
-  };
-  await refused(2, fifo, 'workflow', 'admit', fifo);
-  await refused(2, fifo, 'publisher', 'add', fifo);
-  await refused(2, fifo, 'package', 'sign', join(site.root, 'demo'), fifo);
-  await refused(4, fifo, 'workflow', 'plan', 'demo/main', '--out', fifo);
+  const saved = join(site.root, 'saved.json');
+  t.equal(spawnSync('mkfifo', [fifo]).status, 0);
+  // As a shell does it for `<(...)` and `>(...)`; each side waits for the other.
+  const reader = spawn('/bin/sh', ['-c', 'cat "$0" >"$1"', fifo, saved], { stdio: 'ignore' });
+  const hasRead = once(reader, 'close');
+  t.equal((await call(t, site, 'workflow', 'plan', 'demo/main', '--out', fifo)).code, 0);
+  await hasRead;
+  const writer = spawn('/bin/sh', ['-c', 'cat "$1" >"$0"', fifo, saved], { stdio: 'ignore' });
+  const hasWritten = once(writer, 'close');
+  t.equal((await ask<{ readonly outcome: string }>(t, site, 'workflow', 'admit', fifo)).outcome, 'created');
+  await hasWritten;
+});
+
+t.test('a FIFO in the place of the settings is refused, and not waited for', async (t) => {
+  const site = createSite(t);
+  await install(t, site);
   const config = join(site.data, 'config.json');
   rmSync(config);
-  makeFifo(config);
-  await refused(2, config, 'serve', '--until-idle');
+  t.equal(spawnSync('mkfifo', [config]).status, 0);
+  const ended = await call(t, site, 'serve', '--until-idle');
+  t.equal(ended.code, 2);
+  t.match(ended.err, `${config} is no regular file; `);
 });

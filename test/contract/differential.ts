@@ -10,14 +10,14 @@ import { parseArgs } from 'node:util';
 import { createRandom } from '../../edge-evidence/random.ts';
 import { sha256 } from '../../src/core/hash.ts';
 import { limits } from '../../src/core/limits.ts';
-import { buildPlan, type Plan } from '../../src/core/plan.ts';
+import type { Plan } from '../../src/core/plan.ts';
 import type { Ids } from '../../src/core/ports.ts';
 import type { Operation } from '../../src/protocol/protocol.ts';
 import { type ReadRequest, read } from '../../src/protocol/reads.ts';
 import { verifyRun } from '../../src/runtime/verification.ts';
 import { drawStep, type Sight } from './script.ts';
 import { edge, type Ground, type OpenWorld, postgres } from './stores.ts';
-import { packageName, projectId, type World } from './world.ts';
+import { packageName, planMain, projectId, type World } from './world.ts';
 
 export type Pair = { readonly openSqlite: OpenWorld; readonly openPostgres: OpenWorld };
 
@@ -86,15 +86,7 @@ async function makePlan({ store, clock }: World, suffix: string): Promise<readon
   if (head === null) {
     return [];
   }
-  const planned = buildPlan({
-    planId: `plan-${suffix}`,
-    runId: `run-${suffix}`,
-    target: head.installation.target,
-    publicationDigest: head.publication.publicationDigest,
-    revision: head.revision,
-    workflowId: 'main',
-    nowMs: clock.now.wallMs,
-  });
+  const planned = planMain(head, { suffix, nowMs: clock.now.wallMs });
   return 'refusal' in planned ? [] : [planned.plan];
 }
 

@@ -116,18 +116,22 @@ export async function packageHead({ store }: World): Promise<PackageHead> {
   return head;
 }
 
-/** A plan of `main` for the present generation. */
-export async function makePlan(world: World, suffix = '1'): Promise<Plan> {
-  const head = await packageHead(world);
-  const planned = buildPlan({
+/** What planning `main` of a package as it is now comes to. */
+export function planMain(head: PackageHead, { suffix, nowMs }: { readonly suffix: string; readonly nowMs: number }) {
+  return buildPlan({
     planId: `plan-${suffix}`,
     runId: `run-${suffix}`,
     target: head.installation.target,
     publicationDigest: head.publication.publicationDigest,
     revision: head.revision,
     workflowId: 'main',
-    nowMs: world.clock.now.wallMs,
+    nowMs,
   });
+}
+
+/** A plan of `main` for the present generation. */
+export async function makePlan(world: World, suffix = '1'): Promise<Plan> {
+  const planned = planMain(await packageHead(world), { suffix, nowMs: world.clock.now.wallMs });
   if ('refusal' in planned) {
     throw new TypeError(planned.refusal.reason);
   }

@@ -157,23 +157,28 @@ t.test('C041: a task that allows one retry is lost twice and then failed: the co
   t.equal(linesOf(site, 'trace').length, 2);
 });
 
-/** Alters the row of the run's first step behind the product's back, against every check. */
-function damageStep(t: Test, site: Site, runId: string): void {
+/** Alters the row of a step of the run behind the product's back, against every check. */
+function damageStep(t: Test, site: Site, { runId, number }: { readonly runId: string; readonly number: number }): void {
   const db = new DatabaseSync(join(site.data, 'qinglong.db'), { enableForeignKeyConstraints: false, timeout: 5_000 });
   try {
     db.exec('PRAGMA ignore_check_constraints = ON');
     const update = db.prepare(`UPDATE RunRecords SET status = 'exploded'
-      WHERE number = 1 AND runKey = (SELECT runKey FROM RunIdentities WHERE runId = ?)`);
-    t.equal(update.run(runId).changes, 1);
+      WHERE number = ? AND runKey = (SELECT runKey FROM RunIdentities WHERE runId = ?)`);
+    t.equal(update.run(number, runId).changes, 1);
   } finally {
     db.close();
   }
 }
 
 // Rows that are damaged while nobody holds the directory: test/product/damage.test.ts.
-for (const profile of profiles) {
+const damagedSteps = [
+  { what: 'the step whose command runs', number: 1 },
+  { what: 'a step that waits for it', number: 2 },
+] as const;
+
+for (const [profile, { what, number }] of profiles.flatMap((one) => damagedSteps.map((step) => [one, step] as const))) {
   t.test(
-    `C043: ${profile}, a row damaged under a daemon sets its run aside; others go on, and health tells`,
+    `C043: ${profile}, ${what} damaged under a daemon sets its run aside; others go on, and health tells`,
     async (t) => {
       const site = createSite(t);
       const gate = makeGate(t, site);
@@ -183,7 +188,7 @@ for (const profile of profiles) {
       const daemon = await serve(t, site);
       const bad = await startRun(t, site);
       await wrote(site, 'trace');
-      damageStep(t, site, bad);
+      damageStep(t, site, { runId: bad, number });
       gate.open();
       const good = await startRun(t, site, 'healthy/main');
       t.equal((await follow(t, site, good)).run.status, 'succeeded');

@@ -15,7 +15,7 @@ const copied = ['src', 'test', 'edge-evidence', 'schema', 'build', 'package.json
 // A mutated program may not come to its end; the unmutated one takes a third of this on a busy machine.
 const timeLimitMs = 240_000;
 
-type Verdict = { readonly isCaught: boolean; readonly word: string };
+type Verdict = { readonly isCaught: boolean; readonly word: string; readonly output: string };
 
 /** A source with one rule broken. Throws where the text to change is not there exactly once. */
 export function mutateText(text: string, { name, file, from, to }: Omit<Mutation, 'caughtBy'>): string {
@@ -67,11 +67,11 @@ async function ask(copy: string, caughtBy: Mutation['caughtBy'], seeds: number):
   if (caughtBy === 'simulation') {
     const { status, output } = await run(copy, ['test/sim/run.ts', '--seeds', `${seeds}`, '--first', '--uncounted']);
     const word = /^seed .*$|^never happened.*$/m.exec(output)?.[0] ?? `the simulation ended with ${status}`;
-    return { isCaught: status !== 0, word: shorten(word) };
+    return { isCaught: status !== 0, word: shorten(word), output };
   }
   const { status, output } = await run(copy, ['node_modules/.bin/tap', '--reporter=tap', ...caughtBy]);
   const word = /^\s*not ok .*$/m.exec(output)?.[0].trim() ?? `tap ended with ${status}`;
-  return { isCaught: status !== 0, word: shorten(`${path.basename(caughtBy[0] ?? '')}: ${word}`) };
+  return { isCaught: status !== 0, word: shorten(`${path.basename(caughtBy[0] ?? '')}: ${word}`), output };
 }
 
 function shorten(text: string): string {
@@ -88,7 +88,7 @@ async function findFalseAlarm(copy: string, chosen: readonly Mutation[], seeds: 
   for (const caughtBy of catchers.values()) {
     const verdict = await ask(copy, caughtBy, seeds);
     if (verdict.isCaught) {
-      return verdict.word;
+      return `${verdict.word}\n${verdict.output}`;
     }
   }
   return null;

@@ -60,9 +60,9 @@ const simulated: readonly Omit<Mutation, 'caughtBy'>[] = [
   },
   {
     name: 'a cancel leaves the starts that no command has taken',
-    file: 'src/runtime/effects.ts',
-    from: '    attempts.halt(attemptId, lastGraceMs ?? undefined);\n  }\n  if (outcome.kind',
-    to: '    void attemptId;\n  }\n  if (outcome.kind',
+    file: 'src/runtime/attempts.ts',
+    from: '      executor.stop(attemptId, { graceMs: Math.min(entry.graceMs, graceMsMax) });\n',
+    to: '',
   },
   {
     name: 'a cancelled run is not brought to its end',

@@ -31,10 +31,13 @@ export function listStartable(witness: Seen, now: Now): readonly Startable[] {
   const { trustedFromMs } = witness.world;
   const aside = witness.aside();
   return [...witness.models.values()].flatMap((model) => {
-    const { runId, status, cancelReason } = model;
+    const { runId, status, cancelReason, deadline } = model;
     const isOut = status !== 'running' || cancelReason !== null || aside.has(runId) || witness.damaged.has(runId);
+    // Nothing of a run starts after its time, also while that cannot be recorded.
+    const isOver = deadline !== null && isPast(deadline, { now, trustedFromMs });
     if (
       isOut ||
+      isOver ||
       witness.isForbidden(runId) ||
       countBusy(witness.models.values(), model) >= limitOf(witness.models.values(), model)
     ) {

@@ -13,7 +13,7 @@ t.test('only a regular file is read, and nothing is waited for', (t) => {
   symlinkSync(file, link);
   spawnSync('mkfifo', [fifo]);
   t.same(
-    [file, link].map((name) => `${readRegularFile(name)}`),
+    [file, link].map((name) => `${readRegularFile(name, 'name another')}`),
     ['text', 'text'],
   );
   t.throws(() => readRegularFile(fifo, 'name another'), {
@@ -21,7 +21,7 @@ t.test('only a regular file is read, and nothing is waited for', (t) => {
     message: `${fifo} is no regular file`,
     hint: 'name another',
   });
-  t.throws(() => readRegularFile(folder), { code: 'invalid', message: `${folder} is a directory` });
-  t.throws(() => readRegularFile(join(folder, 'none')), { code: 'ENOENT' });
+  t.throws(() => readRegularFile(folder, 'name another'), { code: 'invalid', message: `${folder} is a directory` });
+  t.throws(() => readRegularFile(join(folder, 'none'), 'name another'), { code: 'ENOENT' });
   t.end();
 });

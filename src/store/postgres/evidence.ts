@@ -1,8 +1,9 @@
 // What was stored, looked at again: records with their digests, plans, revisions, packages. Everything comes as the
 // jsonb that was written; what does not fit is `damaged` and never repaired.
+
 import { canonicalJson } from '../../core/canonical-json.ts';
 import { digest, digestLabels } from '../../core/digest.ts';
-import { EdgeError, isEdgeError } from '../../core/errors.ts';
+import { isEdgeError } from '../../core/errors.ts';
 import type { RunEvent } from '../../core/events.ts';
 import { derivePublisherKeyId } from '../../core/ids.ts';
 import { normalizePlan, type Plan } from '../../core/plan.ts';
@@ -22,15 +23,7 @@ import {
   normalizeRevision,
   type PackageFile,
 } from '../../core/revision.ts';
-
-/** Evidence that is missing or altered. `where` names the table and what of it. */
-export function damaged(where: string, what: string, options: { runId?: string; cause?: unknown } = {}): EdgeError {
-  const { runId, cause } = options;
-  return new EdgeError('damaged', runId === undefined ? `${where} ${what}` : `run ${runId}: ${where} ${what}`, {
-    hint: runId === undefined ? 'restore a backup' : `run \`verify ${runId}\` to see what differs`,
-    ...(cause === undefined ? {} : { cause }),
-  });
-}
+import { damaged } from '../damaged.ts';
 
 /** What a shape check of core says of something stored is damage; `where` begins the sentence. */
 export function asStored<T>(where: string, check: () => T, runId?: string): T {

@@ -5,7 +5,8 @@ import type { EventOf } from '../../core/events.ts';
 import type { Plan, PlanStep } from '../../core/plan.ts';
 import type { Run } from '../../core/records.ts';
 import type { AdmissionKey, Reads } from '../../protocol/reads.ts';
-import { asStored, damaged, isSame, readEvents, readPlan } from './evidence.ts';
+import { damaged } from '../damaged.ts';
+import { asStored, isSame, readEvents, readPlan } from './evidence.ts';
 import type { ReadPart } from './query.ts';
 import { decodePresent } from './reads-run.ts';
 

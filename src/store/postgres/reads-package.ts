@@ -2,8 +2,8 @@
 import type { PackageSetting } from '../../core/package-setting.ts';
 import type { MaterializedRevision } from '../../core/revision.ts';
 import type { PackageHead, Reads } from '../../protocol/reads.ts';
+import { damaged } from '../damaged.ts';
 import {
-  damaged,
   readInstallation,
   readLifecycle,
   readPackageFiles,

@@ -1,10 +1,10 @@
 // Reads over many runs, in pages: what can move, what is ready, what is running, who was set aside, and the list that
 // operators look at. Only ids and places leave here unverified; whoever acts on one reads it whole.
 import { assert, isEdgeError } from '../../core/errors.ts';
-import { deriveStepRunId } from '../../core/ids.ts';
 import { limits } from '../../core/limits.ts';
 import type { Run } from '../../core/records.ts';
-import type { Reads, RunCursor, RunPage, RunSummary, SetAside, StepPage } from '../../protocol/reads.ts';
+import type { Reads, RunCursor, RunPage, RunSummary, SetAside } from '../../protocol/reads.ts';
+import { cutSteps } from '../step-page.ts';
 import { readRun } from './evidence.ts';
 import type { ReadPart } from './query.ts';
 
@@ -195,27 +195,11 @@ export const strayRunsPart: PartOf<'strayRuns'> = ({ limit, after = '' }) => ({
   decode: (json) => ((json ?? []) as string[]).map((runId) => ({ runId, trouble: 'its row of runs is missing' })),
 });
 
-// The cursor is a run's, so a page holds whole runs: it ends with the one in which the limit is reached.
 export const readyStepsPart: PartOf<'readySteps'> = ({ except = [], ...page }) => ({
   sql: readySql,
   values: { ...pageValues(page), limit: page.limit + limits.stepsMax, except: JSON.stringify(except) },
-  decode: (json) => cutSteps((json ?? []) as ReadyJson[], page.limit),
+  decode: (json) => cutSteps((json ?? []) as ReadyJson[], page.limit, cursorOf),
 });
-
-function cutSteps(rows: readonly ReadyJson[], limit: number): StepPage {
-  const last = rows[limit - 1];
-  const cut = last === undefined ? -1 : rows.findIndex((row, index) => index >= limit && row.runId !== last.runId);
-  const kept = cut < 0 ? rows : rows.slice(0, cut);
-  return {
-    steps: kept.map(({ runId, stepKey, packageName, workflowId }) => ({
-      runId,
-      stepRunId: deriveStepRunId({ runId, stepKey }),
-      packageName,
-      workflowId,
-    })),
-    next: last === undefined ? null : cursorOf(last),
-  };
-}
 
 export const activeStepsPart: PartOf<'activeSteps'> = ({ limit }) => ({
   sql: activeSql,

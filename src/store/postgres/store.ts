@@ -1,6 +1,6 @@
 // Puts the PostgreSQL store together: sessions, readiness, lanes. Owns nothing of the rules: protocols decide, this
 // stores.
-import { assert } from '../../core/errors.ts';
+import { assert, isEdgeError } from '../../core/errors.ts';
 import { limits } from '../../core/limits.ts';
 import type { Alarm, Clock, Ids, Now } from '../../core/ports.ts';
 import type { Operation } from '../../protocol/protocol.ts';
@@ -103,7 +103,7 @@ function createStore({ info, pool, carrying, report }: StoreParts): PostgresStor
     try {
       return await carryOut({ operation, freshIds: carrying.drawIds(operation) }, carrying);
     } catch (error) {
-      if (error instanceof Error && 'code' in error && error.code === 'unknown-outcome') {
+      if (isEdgeError(error) && error.code === 'unknown-outcome') {
         hooks?.doubted?.();
       }
       throw error;

@@ -1,8 +1,9 @@
 // Between a record's fields and a row's columns: digests, spans of time, JSON texts, and the comparison of a stored row
 // with what it has to be. Owns no statement. What does not fit is `damaged`, named by table and column.
+
 import { canonicalJson, type Json } from '../../core/canonical-json.ts';
-import { EdgeError } from '../../core/errors.ts';
 import type { Span } from '../../core/records.ts';
+import { damaged } from '../damaged.ts';
 import type { SqlValue } from './statement.ts';
 
 /** The bytes of a digest given in hex. */
@@ -33,15 +34,6 @@ export function recordKeyOf(runKey: number, number: number): number {
 /** The first and the last key of a run's steps. */
 export function stepKeysOf(runKey: number): { readonly first: number; readonly last: number } {
   return { first: recordKeyOf(runKey, 1), last: recordKeyOf(runKey, 255) };
-}
-
-/** Evidence that is missing or altered. `where` names the table and what of it; nothing is repaired. */
-export function damaged(where: string, what: string, options: { runId?: string; cause?: unknown } = {}): EdgeError {
-  const { runId, cause } = options;
-  return new EdgeError('damaged', runId === undefined ? `${where} ${what}` : `run ${runId}: ${where} ${what}`, {
-    hint: runId === undefined ? 'run `doctor`; restore a backup' : `run \`verify ${runId}\` to see what differs`,
-    ...(cause === undefined ? {} : { cause }),
-  });
 }
 
 /** The four columns of a span, in this order; all null where there is none. */

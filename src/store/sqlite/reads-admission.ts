@@ -6,7 +6,8 @@ import { type AdmissionEvidence, buildAdmission, type Receipt } from '../../core
 import type { EventOf, RunEvent } from '../../core/events.ts';
 import type { Plan } from '../../core/plan.ts';
 import type { Reads } from '../../protocol/reads.ts';
-import { type Columns, checkMirror, damaged, stepKeysOf, toBytes } from './codec.ts';
+import { damaged } from '../damaged.ts';
+import { type Columns, checkMirror, stepKeysOf, toBytes } from './codec.ts';
 import { createEventReads } from './reads-event.ts';
 import { type PlanSource, verifyPlan } from './reads-plan.ts';
 import { createRowReads, createRunFinder } from './reads-run.ts';

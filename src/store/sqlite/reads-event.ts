@@ -5,7 +5,7 @@ import type { DatabaseSync } from 'node:sqlite';
 import { assert } from '../../core/errors.ts';
 import type { RunEvent } from '../../core/events.ts';
 import type { Plan } from '../../core/plan.ts';
-import { damaged } from './codec.ts';
+import { damaged } from '../damaged.ts';
 import { decodeEvent, type EventRow } from './rows-event.ts';
 import { statement } from './statement.ts';
 

@@ -4,8 +4,9 @@ import type { DatabaseSync } from 'node:sqlite';
 import { isEdgeError } from '../../core/errors.ts';
 import { type MaterializedRevision, normalizeRevision } from '../../core/revision.ts';
 import type { PackageHead, Reads, StepContext } from '../../protocol/reads.ts';
+import { damaged } from '../damaged.ts';
 import { createCache } from './cache.ts';
-import { damaged, parseCanonical, toBytes } from './codec.ts';
+import { parseCanonical, toBytes } from './codec.ts';
 import type { FoundStep } from './reads-run.ts';
 import { createSettingReads } from './reads-setting.ts';
 import {

@@ -4,9 +4,9 @@
 // on one reads it whole.
 import type { DatabaseSync } from 'node:sqlite';
 import { assert } from '../../core/errors.ts';
-import { deriveStepRunId } from '../../core/ids.ts';
 import { limits } from '../../core/limits.ts';
-import type { Reads, RunCursor, RunPage, SetAside, StepPage, StrayRun } from '../../protocol/reads.ts';
+import type { Reads, RunCursor, RunPage, SetAside, StrayRun } from '../../protocol/reads.ts';
+import { cutSteps } from '../step-page.ts';
 import { toBytes, toHex } from './codec.ts';
 import { type Statement, statement } from './statement.ts';
 
@@ -135,10 +135,9 @@ export function createPageReads(db: DatabaseSync): PageReader {
   return {
     candidates: (page) => readPage(candidates, page),
     runningRuns: (page) => readPage(running, page),
-    // The cursor is a run's, so a page holds whole runs: it ends with the one in which the limit is reached.
     readySteps({ except = [], ...page }) {
       const values = { ...pageValues(page), limit: page.limit + limits.stepsMax, except: JSON.stringify(except) };
-      return cutSteps(ready.all(values), page.limit);
+      return cutSteps(ready.all(values), page.limit, cursorOf);
     },
     strayRuns: ({ limit, after = '' }) => stray.all({ limit, after }).map(toStray),
     condemnedRuns: (page) => readPage(condemned, page),
@@ -167,19 +166,4 @@ function readPage(select: Statement<PageValues, PageRow>, page: PageArguments): 
 
 function cursorOf({ admittedAtMs, planDigest }: PageRow): RunCursor {
   return { admittedAtMs, planDigest: toHex(planDigest) };
-}
-
-function cutSteps(rows: readonly ReadyRow[], limit: number): StepPage {
-  const last = rows[limit - 1];
-  const cut = last === undefined ? -1 : rows.findIndex((row, index) => index >= limit && row.runId !== last.runId);
-  const kept = cut < 0 ? rows : rows.slice(0, cut);
-  return {
-    steps: kept.map(({ runId, stepKey, packageName, workflowId }) => ({
-      runId,
-      stepRunId: deriveStepRunId({ runId, stepKey }),
-      packageName,
-      workflowId,
-    })),
-    next: last === undefined ? null : cursorOf(last),
-  };
 }

@@ -3,8 +3,9 @@
 import type { DatabaseSync } from 'node:sqlite';
 import { isEdgeError } from '../../core/errors.ts';
 import { normalizePlan, type Plan } from '../../core/plan.ts';
+import { damaged } from '../damaged.ts';
 import { createCache } from './cache.ts';
-import { checkMirror, damaged, parseCanonical, stepKeysOf } from './codec.ts';
+import { checkMirror, parseCanonical, stepKeysOf } from './codec.ts';
 import {
   type AdmissionStepRow,
   admissionStepsTable,

@@ -6,7 +6,8 @@ import { assert } from '../../core/errors.ts';
 import { type ActorType, type EventType, payloadKeys, type RunEvent } from '../../core/events.ts';
 import { deriveAttemptId, deriveEventId } from '../../core/ids.ts';
 import type { Plan } from '../../core/plan.ts';
-import { damaged, parseCanonical } from './codec.ts';
+import { damaged } from '../damaged.ts';
+import { parseCanonical } from './codec.ts';
 
 export const eventTypeCodes = [
   'workflow.admitted',

@@ -12,7 +12,8 @@ import {
   sealGeneration,
   verifyPublication,
 } from '../../core/publication.ts';
-import { damaged, parseCanonical, toBytes, toBytesOrNull, toHex, toHexOrNull } from './codec.ts';
+import { damaged } from '../damaged.ts';
+import { parseCanonical, toBytes, toBytesOrNull, toHex, toHexOrNull } from './codec.ts';
 
 function encodeTarget(target: GenerationTarget) {
   return {

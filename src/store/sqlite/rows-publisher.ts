@@ -4,7 +4,8 @@ import { canonicalJson } from '../../core/canonical-json.ts';
 import { derivePublisherKeyId } from '../../core/ids.ts';
 import type { Publisher } from '../../core/publisher.ts';
 import { computeLockDigest, listExactly, type PackageFile } from '../../core/revision.ts';
-import { damaged, parseCanonical, toBytes, toHex } from './codec.ts';
+import { damaged } from '../damaged.ts';
+import { parseCanonical, toBytes, toHex } from './codec.ts';
 
 /** The columns of a publisher. */
 export function encodePublisher({ publicKey, ...fields }: Publisher) {

@@ -13,7 +13,8 @@ import type {
   StepStatus,
   StopReason,
 } from '../../core/states.ts';
-import { damaged, decodeSpan, encodeSpan, toBytes, toHex } from './codec.ts';
+import { damaged } from '../damaged.ts';
+import { decodeSpan, encodeSpan, toBytes, toHex } from './codec.ts';
 
 export type IdentityRow = {
   readonly runId: string;
