@@ -102,7 +102,8 @@ async function judgeEnds({ board, ledger, watch }: Drill, fresh: Fresh): Promise
 
 type Found = { readonly run: KnownRun; readonly now: Awaited<ReturnType<typeof readSnapshot>> };
 
-async function readRuns(runtime: RuntimeProcess, runs: readonly KnownRun[]): Promise<readonly Found[]> {
+/** Runs as a runtime finds them, one after the other. */
+export async function readRuns(runtime: RuntimeProcess, runs: readonly KnownRun[]): Promise<readonly Found[]> {
   const found: Found[] = [];
   for (const run of runs) {
     found.push({ run, now: await readSnapshot(runtime, run.plan.runId) });
@@ -110,7 +111,8 @@ async function readRuns(runtime: RuntimeProcess, runs: readonly KnownRun[]): Pro
   return found;
 }
 
-function findWrongEnd({ run, now }: Found): readonly string[] {
+/** Whether it and its steps ended as its workflow has to end. */
+export function findWrongEnd({ run, now }: Found): readonly string[] {
   const right = rightEnds[run.plan.workflowId];
   const steps = Object.fromEntries(now?.records.steps.map(({ stepKey, status }) => [stepKey, status]) ?? []);
   const is = canonicalText({ run: now?.records.run.status ?? 'missing', steps });

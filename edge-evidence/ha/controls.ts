@@ -2,7 +2,7 @@
 import type { Fresh } from './after.ts';
 import { bringBack } from './comeback.ts';
 import { admitRun, type Drill, planRun } from './drill.ts';
-import { controls } from './gates.ts';
+import { controls, gates } from './gates.ts';
 import { findLost, findOtherReceipts, type KnownRun, readSnapshot } from './ledger.ts';
 import { pauseReplay, promote, resumeReplay } from './replication.ts';
 import type { RuntimeProcess } from './runtime-process.ts';
@@ -40,6 +40,8 @@ async function alterReceipt(drill: Drill, runtime: RuntimeProcess): Promise<void
   await add(1);
   drill.board.at(controls.altered).take(await findOtherReceipts(runtime, [run]));
   await add(-1);
+  // It was the altered number, and nothing else, that the check told.
+  drill.board.at(gates.receipts).take(await findOtherReceipts(runtime, [run]));
 }
 
 const tailLength = 3;

@@ -9,6 +9,7 @@ import {
   findUnpromoted,
   pauseReplay,
   sessionNames,
+  timelineOf,
   untilFlushed,
   untilWaiting,
   waitingSessions,
@@ -93,6 +94,8 @@ export async function failOver(drill: Drill, doubts: readonly Doubt[]): Promise<
   const { ground, board, log } = drill;
   const { old, next, toOld } = ground;
   const fenced = board.at(gates.fenced);
+  const timeline = await timelineOf(old);
+  board.at(gates.promoted).expect(timeline === 1, `server ${old.name} writes timeline ${timeline} already`);
   await pauseReplay(next);
   const shared = await writeProbe(drill, 'on both disks');
   for (const doubt of doubts.filter(({ isThere }) => isThere)) {

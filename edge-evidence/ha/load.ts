@@ -1,6 +1,6 @@
 // A primary that is killed while two runtimes ask for more than it can do: what each request was told against what the
 // promoted standby has. Nothing is staged here: where the kill strikes is up to the machine.
-import type { Fresh } from './after.ts';
+import { type Fresh, findWrongEnd, readRuns } from './after.ts';
 import { type Admitted, type Drill, noteReceipt, planRun, versionOf } from './drill.ts';
 import { gates } from './gates.ts';
 import { admissionOf, findOtherReceipts, type KnownRun } from './ledger.ts';
@@ -32,17 +32,14 @@ export async function failUnderLoad(drill: Drill, fresh: Fresh): Promise<void> {
     found.expect(isRight, `an admission told as ${kind} ${isThere ? 'is' : 'is not'} there`);
   }
   const runtime = await startRuntime(old);
-  found.take(
-    await findOtherReceipts(
-      runtime,
-      asked.map(({ run }) => run),
-    ),
-  );
-  for (const { run } of asked.filter(({ run }) => run.receipt === null)) {
+  const runs = asked.map(({ run }) => run);
+  found.take(await findOtherReceipts(runtime, runs));
+  for (const run of runs.filter(({ receipt }) => receipt === null)) {
     const outcome = await runtime.order<Admitted>(admissionOf(run.plan));
     noteReceipt(run, outcome, outcome.kind === 'existing' ? 'existing' : 'created');
   }
   await runtime.order({ verb: 'carryOn', isBackwards: false });
+  found.take((await readRuns(runtime, runs)).flatMap(findWrongEnd));
   const count = (kind: string) => asked.filter((entry) => kindOf(entry) === kind).length;
   found.expect(count('unknown-outcome') > 0, 'the kill met nobody at work');
   found.figure('acknowledged', count('acknowledged'));

@@ -74,8 +74,8 @@ export async function findUnpromoted(server: Server): Promise<readonly string[]>
   return timeline === 2 ? [] : [`server ${server.name} writes timeline ${timeline}`];
 }
 
-/** The first eight digits of the name of the file that it writes to. */
-async function timelineOf(server: Server): Promise<number> {
+/** What a primary writes: the first eight digits of the name of its file. */
+export async function timelineOf(server: Server): Promise<number> {
   const file = await server.value('SELECT pg_walfile_name(pg_current_wal_lsn())');
   return Number.parseInt(file.slice(0, 8), 16);
 }

@@ -31,8 +31,6 @@ const commonSettings: Settings = {
   wal_keep_size: '256MB',
   // The default, 5 s, is what a promotion and a healed link would wait.
   wal_retrieve_retry_interval: '500ms',
-  // A query of ours on a standby must not hold back what is applied there.
-  max_standby_streaming_delay: '0',
   log_min_messages: 'warning',
   log_checkpoints: 'off',
 };
