@@ -1,5 +1,5 @@
 // Entry `qinglong-edge/postgres`: the store of a cluster, what brings its database up to date, the leases by which
-// several runtimes share it; and, called as a program, the command line on such a database.
+// several runtimes share it, and the operations that it carries out; called as a program, the command line on it.
 import type { OptionValues } from './cli/options.ts';
 import { sharedLine } from './cli/shared-commands.ts';
 import { placeMissing, type SharedSite } from './cli/shared-place.ts';
@@ -13,6 +13,13 @@ import { migratePostgres } from './store/postgres/migrate.ts';
 import { openPostgresStore } from './store/postgres/store.ts';
 import { readConfigFile } from './store/sqlite/data-directory.ts';
 
+export { admit, start } from './protocol/admit.ts';
+export { advance } from './protocol/advance.ts';
+export { admitAttempt, complete, startAttempt } from './protocol/attempt.ts';
+export { cancel } from './protocol/cancel.ts';
+export { changeLifecycle, install } from './protocol/package.ts';
+export { type Operation, operation } from './protocol/protocol.ts';
+export { read } from './protocol/reads.ts';
 export type { Leases, SharedStore } from './store/leases.ts';
 export { openLeases } from './store/postgres/leases.ts';
 export { migratePostgres } from './store/postgres/migrate.ts';
