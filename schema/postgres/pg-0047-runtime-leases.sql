@@ -31,7 +31,7 @@ BEGIN
   IF NOT FOUND OR NOT EXISTS (
     SELECT FROM ql3.workers AS w WHERE w.worker_id = worker AND w.expires_at > clock_timestamp()
   ) THEN
-    RAISE EXCEPTION 'the lease of run % is over', run USING ERRCODE = 'QL002';
+    RAISE EXCEPTION 'the lease of run % is over', run USING ERRCODE = 'QL003';
   END IF;
 END
 $$;

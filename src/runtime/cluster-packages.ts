@@ -1,7 +1,7 @@
 // Package files where several processes share a database: their bytes go with the installation, and whoever lacks them
 // fetches them by the digest under which they were installed. Owns nothing of what a package is.
 import { existsSync } from 'node:fs';
-import { chmod, mkdir, rename, rm, writeFile } from 'node:fs/promises';
+import { mkdir, rename, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { EdgeError } from '../core/errors.ts';
 import { sha256 } from '../core/hash.ts';
@@ -9,9 +9,9 @@ import type { PackageFile } from '../core/revision.ts';
 import { read } from '../protocol/reads.ts';
 import type { Leases } from '../store/leases.ts';
 import type { OperationStore } from '../store/store.ts';
-import { directoryModeFor, fileModeFor } from './package-files.ts';
+import { directoriesAround, openUp, storageError, syncDirectory } from './package-files.ts';
 import type { PackageGuard } from './package-guard.ts';
-import { reachOf } from './package-reach.ts';
+import { openPackages, reachOf } from './package-reach.ts';
 import type { CheckedPackage } from './package-source.ts';
 
 export type ClusterPackages = {
@@ -60,35 +60,66 @@ type Fetched = {
   readonly reach: 'owner' | 'everyone';
 };
 
-async function fetchFiles({ leases, packagesDirectory }: ClusterPackages, fetched: Fetched): Promise<void> {
-  const { lockDigest, files, reach } = fetched;
+let fetches = 0;
+
+async function fetchFiles(packages: ClusterPackages, { lockDigest, files, reach }: Fetched): Promise<void> {
+  const { leases, packagesDirectory } = packages;
   const directory = join(packagesDirectory, lockDigest);
-  // Another process of this machine may fetch the same.
-  const partial = `${directory}.${process.pid}.partial`;
-  await rm(partial, { recursive: true, force: true });
-  for (const file of files) {
-    const bytes = await leases.getContents(lockDigest, file.path);
-    if (bytes === null) {
-      throw missing(lockDigest, file.path);
+  // Another process of this machine may fetch the same, and so may an earlier worker of this one.
+  fetches += 1;
+  const partial = `${directory}.${process.pid}-${fetches}.partial`;
+  try {
+    await rm(partial, { recursive: true, force: true });
+    await mkdir(partial, { recursive: true, mode: 0o700 });
+    for (const file of files) {
+      const bytes = await getBytes(leases, { lockDigest, file });
+      const target = join(partial, file.path);
+      await mkdir(dirname(target), { recursive: true, mode: 0o700 });
+      await writeFile(target, bytes, { mode: 0o600, flush: true });
     }
-    if (sha256(bytes) !== file.sha256) {
-      throw new EdgeError('damaged', `${file.path} of package files ${lockDigest} has other bytes in the database`, {
-        hint: 'install the package again',
-      });
+    // Set and not left to the umask.
+    await openUp(partial, files, reach);
+    for (const path of new Set(files.flatMap((file) => directoriesAround(file.path)))) {
+      await syncDirectory(join(partial, path));
     }
-    const target = join(partial, file.path);
-    await mkdir(dirname(target), { recursive: true, mode: directoryModeFor(reach) });
-    await writeFile(target, bytes, { flush: true });
-    await chmod(target, fileModeFor(file.mode, reach));
+    await syncDirectory(partial);
+    await takePlace(partial, directory);
+    await syncDirectory(packagesDirectory);
+    if (reach === 'everyone') {
+      await openPackages(packagesDirectory);
+    }
+  } catch (error) {
+    await rm(partial, { recursive: true, force: true }).catch(() => {});
+    throw storageError(error, `fetch package files ${lockDigest}`);
   }
+}
+
+/** Where somebody else was faster, theirs stay: they are the same. */
+async function takePlace(partial: string, directory: string): Promise<void> {
   try {
     await rename(partial, directory);
   } catch (error) {
-    await rm(partial, { recursive: true, force: true });
     if (!existsSync(directory)) {
       throw error;
     }
+    await rm(partial, { recursive: true, force: true });
   }
+}
+
+async function getBytes(
+  leases: Pick<Leases, 'getContents'>,
+  { lockDigest, file }: { readonly lockDigest: string; readonly file: PackageFile },
+): Promise<Uint8Array> {
+  const bytes = await leases.getContents(lockDigest, file.path);
+  if (bytes === null) {
+    throw missing(lockDigest, file.path);
+  }
+  if (sha256(bytes) !== file.sha256) {
+    throw new EdgeError('damaged', `${file.path} of package files ${lockDigest} has other bytes in the database`, {
+      hint: 'install the package again',
+    });
+  }
+  return bytes;
 }
 
 function missing(lockDigest: string, what: string): EdgeError {

@@ -66,5 +66,5 @@ export type SharedStore = OperationStore & {
 /** Whether it was refused because its lease is over. */
 export function isLeaseOver(error: unknown): boolean {
   const cause = error instanceof Error ? error.cause : null;
-  return cause instanceof Error && 'code' in cause && cause.code === 'QL002';
+  return cause instanceof Error && 'code' in cause && cause.code === 'QL003';
 }

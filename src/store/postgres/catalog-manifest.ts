@@ -13,7 +13,7 @@ export const catalogManifest: Readonly<Record<string, string>> = {
   'function admit': '3fc6f5b59d06cd73',
   'function append': 'f849f5f6136af64d',
   'function change_capability': '68380d1ded8173e2',
-  'function check_lease': '9dfa571313926aab',
+  'function check_lease': '40946a1b48208c9a',
   'function condemnation': 'ae3a9e7cc1157d16',
   'function condemned_runs': '25b20c09474fa622',
   'function expect_one': 'c02bea558bd9b9fe',

@@ -82,7 +82,7 @@ export function toEdgeError(error: unknown, doing: string): unknown {
       ? new EdgeError(gone.code, `cannot ${doing}: ${error.message}`, { cause: error, hint: gone.hint })
       : error;
   }
-  if (error.code === 'QL002') {
+  if (error.code === 'QL003') {
     const hint = 'nothing was written; look at the run';
     return new EdgeError('unavailable', `${error.message}: another runtime may carry it on`, { cause: error, hint });
   }

@@ -1,5 +1,6 @@
 // Leases: which runtime carries which run on. Owns their statements, on a session of its own so that saying in time
 // that one lives never waits behind work; decides nothing about when.
+import { sha256 } from '../../core/hash.ts';
 import type { Alarm, Clock } from '../../core/ports.ts';
 import type { Lease, Leases } from '../leases.ts';
 import type { Connection, Statement } from './connection.ts';
@@ -18,9 +19,10 @@ const sweepSql = `WITH dead AS (
 const renewSql = `UPDATE ql3.workers SET expires_at = clock_timestamp() + :leaseMs::integer * interval '1 millisecond'
   WHERE worker_id = :workerId AND expires_at > clock_timestamp() RETURNING worker_id`;
 // One statement, READ COMMITTED. The run's row is locked first, which a transaction under an old lease holds as well;
-// its lease is looked at again as it is now.
+// its lease is compared with what was seen. Rows of workers that are over are written as they are: a renewal that has
+// begun in time is waited for and seen, and one that comes behind looks at the time again.
 const claimSql = `WITH free AS MATERIALIZED (
-    SELECT r.run_id
+    SELECT r.run_id, coalesce(l.token, 0) AS token, w.worker_id AS former
     FROM ql3.runs AS r
     LEFT JOIN ql3.run_leases AS l ON l.run_id = r.run_id
     LEFT JOIN ql3.workers AS w ON w.worker_id = l.worker_id
@@ -31,14 +33,24 @@ const claimSql = `WITH free AS MATERIALIZED (
     ORDER BY r.created_at_ms, r.plan_digest
     LIMIT :limit
     FOR UPDATE OF r SKIP LOCKED
+  ), over_now AS MATERIALIZED (
+    UPDATE ql3.workers AS w SET expires_at = w.expires_at
+    FROM (
+      SELECT d.worker_id FROM ql3.workers AS d
+      WHERE d.expires_at < clock_timestamp()
+        AND EXISTS (SELECT FROM ql3.run_leases AS l WHERE l.worker_id = d.worker_id)
+      ORDER BY d.worker_id
+      FOR UPDATE
+    ) AS dead
+    WHERE w.worker_id = dead.worker_id AND w.expires_at < clock_timestamp()
+    RETURNING w.worker_id
   )
   INSERT INTO ql3.run_leases AS held (run_id, worker_id, token, held_until)
-  SELECT run_id, :workerId, 1, clock_timestamp() + :leaseMs::integer * interval '1 millisecond' FROM free
+  SELECT run_id, :workerId, token + 1, clock_timestamp() + :leaseMs::integer * interval '1 millisecond'
+  FROM free WHERE former IS NULL OR former IN (SELECT worker_id FROM over_now)
   ON CONFLICT (run_id) DO UPDATE
-    SET worker_id = excluded.worker_id, token = held.token + 1, held_until = excluded.held_until, has_halted = false
-    WHERE held.held_until < clock_timestamp() AND NOT EXISTS (
-      SELECT FROM ql3.workers AS w WHERE w.worker_id = held.worker_id AND w.expires_at > clock_timestamp()
-    )
+    SET worker_id = excluded.worker_id, token = excluded.token, held_until = excluded.held_until, has_halted = false
+    WHERE held.token = excluded.token - 1 AND held.held_until < clock_timestamp()
   RETURNING run_id, token`;
 const dropSql = 'DELETE FROM ql3.run_leases WHERE run_id = :runId AND worker_id = :workerId AND token = :token';
 const resignSql = `WITH gone AS (DELETE FROM ql3.workers WHERE worker_id = :workerId)
@@ -55,13 +67,16 @@ const workersSql = `SELECT w.worker_id, w.described,
     (SELECT count(*) FROM ql3.run_leases AS l WHERE l.worker_id = w.worker_id) AS runs
   FROM ql3.workers AS w WHERE w.expires_at > clock_timestamp() ORDER BY w.worker_id`;
 const notifySql = 'SELECT pg_notify(:channel, :what)';
+// What is damaged there gives way: a digest has one set of bytes.
+const clearOtherSql = `DELETE FROM ql3.package_contents
+  WHERE lock_digest = decode(:lockDigest, 'hex') AND path = :path AND sha256(bytes) <> decode(:sha256, 'hex')`;
 const putSql = `INSERT INTO ql3.package_contents (lock_digest, path, bytes)
   VALUES (decode(:lockDigest, 'hex'), :path, decode(:bytes, 'base64')) ON CONFLICT DO NOTHING`;
 const getSql = `SELECT encode(bytes, 'base64') AS bytes FROM ql3.package_contents
   WHERE lock_digest = decode(:lockDigest, 'hex') AND path = :path`;
 const leaseSql = 'SELECT ql3.check_lease(:runId, :workerId, :token)';
 
-/** Raises QL002 where the lease is over. */
+/** Raises QL003 where the lease is over. */
 export function leaseStatement({ runId, workerId, token }: Lease): Statement {
   return statement(leaseSql, { runId, workerId, token });
 }
@@ -117,6 +132,7 @@ export function openLeases(options: LeasesOptions): Leases {
     },
     async putContents(lockDigest, files) {
       for (const { path, bytes } of files) {
+        await ask(clearOtherSql, { lockDigest, path, sha256: sha256(bytes) });
         await ask(putSql, { lockDigest, path, bytes: Buffer.from(bytes).toString('base64') });
       }
     },

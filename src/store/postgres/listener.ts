@@ -29,10 +29,15 @@ export class Listener {
 
   async #open(): Promise<void> {
     const { url, onWord } = this.#options;
+    const hear = (what: string) => {
+      if (!this.#isClosed) {
+        onWord(what);
+      }
+    };
     try {
       const connection = await Connection.open(url);
       this.#connection = connection;
-      connection.hear(onWord, () => this.#again(connection));
+      connection.hear(hear, () => this.#again(connection));
       const [answer] = await connection.exchange([{ text: listenSql, values: [], name: null }]);
       if (this.#isClosed || answer === undefined || 'error' in answer) {
         this.#again(connection);
@@ -55,6 +60,7 @@ export class Listener {
     });
   }
 
+  /** Nothing is heard from now on. */
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#cancelAgain?.();

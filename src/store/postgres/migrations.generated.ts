@@ -19,7 +19,7 @@ export const migrations: readonly { readonly id: string; readonly sha256: string
   },
   {
     id: 'pg-0047-runtime-leases',
-    sha256: '5b5b7ebadfb80e8b16b20b3fe29f3f116b25eace48c2e5a9ee2a0a6886a50927',
+    sha256: 'e285256c65966032403608d5a2daf24e350004769757de4c2bc2575d54d90db4',
     sql: sql3,
   },
 ];

@@ -22,7 +22,7 @@ FOR SHARE;
 IF NOT FOUND OR NOT EXISTS (
 SELECT FROM ql3.workers AS w WHERE w.worker_id = worker AND w.expires_at > clock_timestamp()
 ) THEN
-RAISE EXCEPTION 'the lease of run % is over', run USING ERRCODE = 'QL002';
+RAISE EXCEPTION 'the lease of run % is over', run USING ERRCODE = 'QL003';
 END IF;
 END
 $$;
