@@ -11,7 +11,7 @@ import type { Context, Input } from './command.ts';
 import { exitCodes, refusal } from './failure.ts';
 import { operatorName } from './operator.ts';
 import { neutralize } from './plain-text.ts';
-import { withReader, withVerbs } from './session.ts';
+import { withReads, withVerbs } from './session.ts';
 import { formatTime } from './times.ts';
 
 export async function addCommand(context: Context, input: Input): Promise<number> {
@@ -52,9 +52,9 @@ async function readKeyFile(file: string): Promise<string> {
 
 export async function listCommand(context: Context): Promise<number> {
   const { output, self } = context;
-  const { publishers, heads } = await withReader(context, (reader) => ({
-    publishers: reader.read(read('publishers', {})),
-    heads: reader.read(read('packages', { projectId: localProjectId })),
+  const { publishers, heads } = await withReads(context, async (reads) => ({
+    publishers: await reads.read(read('publishers', {})),
+    heads: await reads.read(read('packages', { projectId: localProjectId })),
   }));
   if (output.isJson) {
     output.printJson({

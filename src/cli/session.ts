@@ -19,15 +19,18 @@ import type { ReadPort } from '../runtime/verification.ts';
 import type { Context } from './command.ts';
 import { neutralize } from './plain-text.ts';
 import { type RunEndListener, watchDamage, watchRunEnds } from './run-ends.ts';
+import type { SharedOptions } from './shared-place.ts';
 import type { Holder, OpenStoreOptions, Reader } from './storage.ts';
 import { formatTime } from './times.ts';
 
 export type Session = {
   readonly verbs: Verbs;
   readonly reads: ReadPort;
-  /** The process that the verbs reach; null where it is this one. */
+  /** The process that the verbs reach; null where it is this one, or a shared database. */
   readonly holder: Holder | null;
-  /** Null where another process holds the directory. */
+  /** Whether the runtimes of a shared database carry runs on, whichever there are. */
+  readonly isShared: boolean;
+  /** Null where this process holds nothing. */
   readonly engine: Engine | null;
   /** Where running attempts are. */
   readonly runDirectory: string;
@@ -51,6 +54,10 @@ const lookAgainMs = 100;
 
 /** Opens whichever way there is. Throws `busy` naming the holder where it cannot be reached for 5 s. */
 export async function openSession(context: Context, options: SessionOptions): Promise<Session> {
+  if (context.shared !== null) {
+    const shared = await context.shared.openSession(await sharedOptions(context, options.log));
+    return { ...shared, holder: null, isShared: true, engine: null };
+  }
   if (!options.mayCreate) {
     (await context.storage.openReader({ data: context.data })).close();
   }
@@ -79,6 +86,11 @@ async function explainBusy(
   const { pid, command, startedAtMs } = holder;
   const message = `${data} is held by process ${pid} (${command}) since ${formatTime(startedAtMs)}`;
   return new EdgeError('busy', message, { cause: error, hint: hintFor(holder) });
+}
+
+async function sharedOptions(context: Context, log: SessionOptions['log']): Promise<SharedOptions> {
+  const { data, runDirectory } = context;
+  return { data, runDirectory, log, settings: await readSettings(context) };
 }
 
 /** Tries again for 5 s while the directory is busy and that is worth it. */
@@ -117,8 +129,9 @@ async function openRemote(context: Context): Promise<Session | null> {
   const reader = await context.storage.openReader({ data: context.data });
   return {
     verbs: createSocketClient({ socketPath: holder.socket }),
-    reads: readPortOf(reader),
+    reads: reader,
     holder,
+    isShared: false,
     engine: null,
     runDirectory: path.dirname(holder.socket),
     close: async () => reader.close(),
@@ -200,7 +213,15 @@ async function openOwn(context: Context, options: SessionOptions): Promise<Sessi
     : await openShortly(context, options, settings);
   const { store, verbs, runDirectory } = engine;
   const onStop = options.drives ? settings.onStop : 'detach';
-  return { verbs, reads: store, holder: null, engine, runDirectory, close: () => engine.close(onStop) };
+  return {
+    verbs,
+    reads: store,
+    holder: null,
+    isShared: false,
+    engine,
+    runDirectory,
+    close: () => engine.close(onStop),
+  };
 }
 
 async function openShortly(
@@ -268,10 +289,6 @@ function reportTo(log: (line: string) => void): OpenStoreOptions['report'] {
   };
 }
 
-export function readPortOf(reader: Reader): ReadPort {
-  return { read: async (request) => reader.read(request) };
-}
-
 /** Reads for the length of one piece of work. Of a broken config.json it is said that it is, and no more. */
 export async function withReader<T>(context: Context, work: (reader: Reader) => T | Promise<T>): Promise<T> {
   return await withQuietReader(context, (reader) => {
@@ -281,6 +298,13 @@ export async function withReader<T>(context: Context, work: (reader: Reader) => 
     }
     return work(reader);
   });
+}
+
+/** Reads for the length of one piece of work, from wherever the runs are. */
+export async function withReads<T>(context: Context, work: (reads: ReadPort) => T | Promise<T>): Promise<T> {
+  return context.shared === null
+    ? await withReader(context, work)
+    : await context.shared.withReads(await sharedOptions(context, context.output.note), work);
 }
 
 /** The same for whoever tells of a broken config.json itself. */

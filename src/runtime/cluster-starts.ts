@@ -1,19 +1,19 @@
 // Starting what is ready where several processes share a database: run by run, of those that this one holds and that
-// were touched. Owns when to look at which run; what may start is decided by the protocols. A workflow's own limit is
-// kept within this process only.
+// were touched. Owns when to look at which run; what may start is decided by the protocols. A workflow's own limit
+// counts what runs in the whole database, in the transaction that adds to it.
 import { stopOnDefect } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
 import type { CancelAlarm } from '../core/ports.ts';
 import type { RunRows, StepRun } from '../core/records.ts';
 import { isTerminalAttempt, isTerminalRun } from '../core/states.ts';
-import { type AdmitAttemptOutcome, admitAttempt, startAttempt } from '../protocol/attempt.ts';
+import { type AdmitAttemptInput, type AdmitAttemptOutcome, admitAttempt, startAttempt } from '../protocol/attempt.ts';
 import { type Decision, type Operation, operation } from '../protocol/protocol.ts';
 import { read } from '../protocol/reads.ts';
 import type { Store, Turn } from '../store/store.ts';
 import { isDamage, setAsideDamaged } from './damaged-runs.ts';
 import { describeError } from './log.ts';
 import { refuseWithoutRoom } from './run-directory.ts';
-import { type StartsOptions, type StartsPort, workflowKeyOf } from './starts.ts';
+import type { StartsOptions, StartsPort } from './starts.ts';
 
 export type ClusterStartsOptions = StartsOptions & {
   readonly shared: Pick<Store, 'read' | 'submit'>;
@@ -21,6 +21,10 @@ export type ClusterStartsOptions = StartsOptions & {
   readonly bringPackage: (runId: string) => Promise<void>;
 };
 
+/** Between two looks of a run whose workflow has as many commands as it may. */
+const slotLookMs = 500;
+
+type Workflow = { readonly packageName: string; readonly workflowId: string };
 type Place = { readonly runId: string; readonly stepRunId: string };
 
 export class ClusterStarts implements StartsPort {
@@ -31,8 +35,10 @@ export class ClusterStarts implements StartsPort {
   readonly #touched = new Set<string>();
   /** Touched again when a slot becomes free. */
   readonly #waiting = new Set<string>();
-  /** The workflow of each step that is being started. */
-  readonly #starting = new Map<string, string>();
+  /** Steps that are being started. */
+  readonly #starting = new Set<string>();
+  /** Of each run that was looked at: whether its workflow has a limit. */
+  readonly #limited = new Map<string, boolean>();
   readonly #alarms = new Map<string, CancelAlarm>();
   readonly #barred = new Set<string>();
   #isLooking = false;
@@ -157,6 +163,7 @@ export class ClusterStarts implements StartsPort {
     this.#alarms.delete(runId);
     const rows = await shared.read(read('run', { runId }));
     if (rows === null || isTerminalRun(rows.run.status) || rows.run.cancelRequestedAtMs !== null) {
+      this.#limited.delete(runId);
       return;
     }
     const ready = [...rows.steps.values()].filter((step) => isStartable(rows, step) && !this.#starting.has(step.id));
@@ -167,16 +174,21 @@ export class ClusterStarts implements StartsPort {
       if (this.#free <= 0 || this.#barred.has(stepRunId)) {
         this.#waiting.add(runId);
       } else {
-        this.#start({ runId, stepRunId }, workflowKeyOf(rows.run));
+        await this.#start({ runId, stepRunId }, rows.run);
       }
     }
   }
 
-  #start(place: Place, workflowKey: string): void {
+  async #start(place: Place, workflow: Workflow): Promise<void> {
     const { shared, handlerNames } = this.#options;
-    const busyOfWorkflow = [...this.#running, ...this.#starting.values()].filter((key) => key === workflowKey).length;
-    this.#starting.set(place.stepRunId, workflowKey);
-    const claim = operation(admitAttempt, { ...place, handlerNames, busyOfWorkflow });
+    this.#starting.add(place.stepRunId);
+    const isLimited = await this.#isLimited(place).catch((error: unknown) => {
+      this.#starting.delete(place.stepRunId);
+      throw error;
+    });
+    const claim = isLimited
+      ? claimCounted({ ...place, handlerNames }, workflow)
+      : operation(admitAttempt, { ...place, handlerNames, busyOfWorkflow: 0 });
     const trouble: { place: unknown } = { place: null };
     shared
       .submit(this.#withBarrier(claim, place, trouble))
@@ -196,6 +208,17 @@ export class ClusterStarts implements StartsPort {
         this.#lookSoon();
       })
       .catch(stopOnDefect);
+  }
+
+  async #isLimited({ runId, stepRunId }: Place): Promise<boolean> {
+    const known = this.#limited.get(runId);
+    if (known !== undefined) {
+      return known;
+    }
+    const context = await this.#options.shared.read(read('step', { runId, stepRunId }));
+    const isLimited = context !== null && context.workflow.concurrency !== null;
+    this.#limited.set(runId, isLimited);
+    return isLimited;
   }
 
   /** Claim, place and barrier in one transaction: where there is no place for an attempt, there is no attempt. */
@@ -232,7 +255,9 @@ export class ClusterStarts implements StartsPort {
     if (outcome.kind === 'not-due') {
       this.#lookLater(runId, outcome.waitMs);
     } else if (outcome.kind === 'refused' && outcome.reason === 'workflow-busy') {
+      // What frees a slot here is noticed; of what does so elsewhere nobody tells.
       this.#waiting.add(runId);
+      this.#lookLater(runId, slotLookMs);
     }
   }
 
@@ -259,6 +284,20 @@ export class ClusterStarts implements StartsPort {
     });
     this.#alarms.set(runId, cancel);
   }
+}
+
+/** The claim of a step whose workflow has a limit. Not of its run alone, so that two of them never miss each other. */
+function claimCounted(
+  claim: Omit<AdmitAttemptInput, 'busyOfWorkflow'>,
+  { packageName, workflowId }: Workflow,
+): Operation<AdmitAttemptOutcome> {
+  const counted = (busyOfWorkflow: number) => operation(admitAttempt, { ...claim, busyOfWorkflow });
+  const uncounted = counted(0);
+  return {
+    ...uncounted,
+    load: () => ({ ...uncounted.load(), busy: read('busyOfWorkflow', { packageName, workflowId }) }),
+    decide: (rows, circumstances) => counted(rows['busy'] as number).decide(rows, circumstances),
+  };
 }
 
 function isStartable({ attempts }: RunRows, step: StepRun): boolean {

@@ -16,6 +16,14 @@ export type LeaseState = {
   readonly hasHalted: boolean;
 };
 
+export type WorkerState = {
+  readonly workerId: string;
+  /** What it says of itself. */
+  readonly described: string;
+  /** How many runs it holds. */
+  readonly runs: number;
+};
+
 export type Leases = {
   /** How long a worker lives from one word of it to the next. */
   readonly leaseMs: number;
@@ -33,6 +41,8 @@ export type Leases = {
   noteHalted(lease: Lease): Promise<void>;
   /** Null where the run was never claimed, or has ended and was let go. */
   find(runId: string): Promise<LeaseState | null>;
+  /** Those that live, the longest first. */
+  workers(): Promise<readonly WorkerState[]>;
   /** Wakes whoever listens: `what` is a run id, or `work`. */
   notify(what: string): Promise<void>;
   /** Calls `onWord` for everything that is notified, for as long as there is a session; it is had again by itself. */

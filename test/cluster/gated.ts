@@ -30,10 +30,15 @@ export function writeGated(root: string): Gated {
     tasks: {
       wait: { ...wait, grace: '100ms' },
       'wait-again': { ...wait, retry },
+      alone: { run: ['./alone.sh'], env: { TRACE: trace, PLACE: path.join(root, 'alone') } },
       after: { run: ['/bin/sh', '-c', 'echo "after $$" >>"$TRACE"'], env: { TRACE: trace } },
     },
     workflows: {
       plain: { steps: { first: { task: 'wait' }, second: { task: 'after', needs: ['first'] } } },
+      single: {
+        concurrency: 1,
+        steps: { a: { task: 'alone' }, b: { task: 'alone' }, c: { task: 'alone', needs: ['a'] } },
+      },
       again: { steps: { first: { task: 'wait-again' }, second: { task: 'after', needs: ['first'] } } },
     },
   };
@@ -42,6 +47,10 @@ export function writeGated(root: string): Gated {
   writeFileSync(path.join(directory, 'qinglong.json'), JSON.stringify(manifest));
   const script = '#!/bin/sh\necho "begin $$" >>"$TRACE"\nread line <"$GATE"\necho "end $$" >>"$TRACE"\n';
   writeFileSync(path.join(directory, 'wait.sh'), script, { mode: 0o755 });
+  // Says so where another one of it has its place.
+  const alone =
+    '#!/bin/sh\nmkdir "$PLACE" || echo "crowd $$" >>"$TRACE"\nsleep 0.1\nrmdir "$PLACE"\necho "alone $$" >>"$TRACE"\n';
+  writeFileSync(path.join(directory, 'alone.sh'), alone, { mode: 0o755 });
   const writer = openSync(gate, constants.O_RDWR | constants.O_NONBLOCK);
   const lines = () => readFileSync(trace, 'utf8').split('\n').slice(0, -1);
   return {

@@ -36,6 +36,8 @@ export type Runtime = {
   said(): string;
 };
 
+export type Called = { readonly code: number; readonly out: string; readonly err: string };
+
 /** Those of one database, and what they share. */
 export class Ground {
   readonly root = mkdtempSync(path.join(tmpdir(), 'runtimes-'));
@@ -64,34 +66,47 @@ export class Ground {
 
   /** Starts a runtime whose data, and with it its run directory, has that name: those of one name share a machine. */
   serve(data: string, options: { readonly url?: string; readonly concurrency?: number } = {}): Runtime {
-    const words = ['--lease-ms', `${leaseMs}`, '--concurrency', `${options.concurrency ?? 4}`, 'serve'];
-    const started = this.#spawn(data, { url: options.url, words });
+    const words = ['--lease', `${leaseMs / 1_000}`, '--concurrency', `${options.concurrency ?? 4}`, 'serve'];
+    const { process: started, called } = this.spawn(data, { url: options.url, words });
     let said = '';
     started.stderr?.on('data', (bytes) => {
       said += bytes;
     });
-    const closed = once(started, 'close');
-    const ready = Promise.race([once(started.stdout!, 'data'), closed]).then(() => {});
-    return { process: started, ready, closed, said: () => said };
+    const ready = Promise.race([once(started.stdout!, 'data'), called]).then(() => {});
+    return { process: started, ready, closed: called, said: () => said };
   }
 
-  /** Asks something of the database as an operator does. */
-  async call(...words: readonly string[]): Promise<{ readonly code: number; readonly document: unknown }> {
-    const called = this.#spawn('caller', { words });
-    let out = '';
-    called.stdout?.on('data', (bytes) => {
-      out += bytes;
+  /** Asks something of the database as an operator does, of whom nothing is on this machine yet. */
+  ask(...words: readonly string[]): Promise<Called> {
+    return this.spawn('caller', { words }).called;
+  }
+
+  /** Calls the program, which answers in JSON but for `--text`; `--without-store` names no database. */
+  spawn(
+    data: string,
+    { url, words }: { readonly url?: string | undefined; readonly words: readonly string[] },
+  ): { readonly process: ChildProcess; readonly called: Promise<Called> } {
+    const isNamed = !words.includes('--without-store');
+    const given = words.filter((word) => word !== '--text' && word !== '--without-store');
+    const place = isNamed ? ['--store', url ?? this.databases.urlOf(this.database)] : [];
+    const format = words.includes('--text') ? [] : ['--json'];
+    const own = ['--data', path.join(this.root, data), '--run-dir', path.join(this.root, `${data}.run`)];
+    const started = spawn(process.execPath, [this.#program, ...place, ...own, ...format, ...given], {
+      stdio: ['ignore', 'pipe', 'pipe'],
     });
-    const [code] = (await once(called, 'close')) as [number];
-    return { code, document: out === '' ? null : JSON.parse(out) };
-  }
-
-  #spawn(data: string, { url, words }: { readonly url?: string | undefined; readonly words: readonly string[] }) {
-    const place = ['--store', url ?? this.databases.urlOf(this.database), '--data', path.join(this.root, data)];
-    const started = spawn(process.execPath, [this.#program, ...place, ...words], { stdio: ['ignore', 'pipe', 'pipe'] });
     this.#running.add(started);
-    void once(started, 'close').then(() => this.#running.delete(started));
-    return started;
+    const said = { out: '', err: '' };
+    started.stdout.on('data', (bytes) => {
+      said.out += bytes;
+    });
+    started.stderr.on('data', (bytes) => {
+      said.err += bytes;
+    });
+    const called = once(started, 'close').then(([code]) => {
+      this.#running.delete(started);
+      return { code: code as number, ...said };
+    });
+    return { process: started, called };
   }
 
   async start(packageName: string, workflowId: string): Promise<string> {

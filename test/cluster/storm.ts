@@ -2,6 +2,7 @@
 // answers to COMMIT are dropped; then what the commands did is compared with what is recorded.
 //   npm run storm -- --count 2000 --seed 1
 import { parseArgs } from 'node:util';
+import { createRandom } from '../../edge-evidence/random.ts';
 import { type Claim, compareMixedRuns } from '../../edge-evidence/stress/compare.ts';
 import { mixedWorkflows, packageName, writeMixedPackage } from '../../edge-evidence/stress/mixed-package.ts';
 import { measureTrace, readTrace } from '../../edge-evidence/stress/trace.ts';
@@ -36,7 +37,7 @@ export async function runStorm(storm: Storm): Promise<StormResult> {
   const beganMs = performance.now();
   try {
     const site = { root: ground.root, data: '', run: '', profile: 'standalone' as const };
-    const { code } = await ground.call('package', 'install', writeMixedPackage(site));
+    const { code } = await ground.ask('package', 'install', writeMixedPackage(site));
     if (code !== 0) {
       throw new TypeError(`install ended with ${code}`);
     }
@@ -73,15 +74,6 @@ export async function runStorm(storm: Storm): Promise<StormResult> {
   }
 }
 
-/** A small generator: the same troubles, in the same order, for a seed. */
-function createRandom(seed: number): () => number {
-  let state = seed >>> 0;
-  return () => {
-    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
-    return state / 2 ** 32;
-  };
-}
-
 async function beginTrouble(ground: Ground, storm: Storm) {
   const random = createRandom(storm.seed);
   const proxies: Way[] = [];
@@ -106,13 +98,13 @@ async function beginTrouble(ground: Ground, storm: Storm) {
     serve(index);
   }
   await Promise.all(runtimes.map(({ ready }) => ready));
-  const pick = () => Math.floor(random() * storm.runtimes);
+  const pick = () => random.between(0, storm.runtimes - 1);
   const killer = setInterval(() => {
     counts.kills += runtimes[pick()]!.process.kill('SIGKILL') ? 1 : 0;
   }, storm.killEveryMs);
   const cutter = setInterval(() => {
     const proxy = proxies[pick()]!;
-    const kind = random();
+    const kind = random.fraction();
     if (kind < 0.2) {
       counts.cuts += 1;
       proxy.cutAll();

@@ -63,6 +63,9 @@ const haltedSql = `UPDATE ql3.run_leases SET has_halted = true
 const findSql = `SELECT l.worker_id, l.has_halted, coalesce(w.described, '') AS described,
     l.held_until > clock_timestamp() OR coalesce(w.expires_at > clock_timestamp(), false) AS is_held
   FROM ql3.run_leases AS l LEFT JOIN ql3.workers AS w ON w.worker_id = l.worker_id WHERE l.run_id = :runId`;
+const workersSql = `SELECT w.worker_id, w.described,
+    (SELECT count(*) FROM ql3.run_leases AS l WHERE l.worker_id = w.worker_id) AS runs
+  FROM ql3.workers AS w WHERE w.expires_at > clock_timestamp() ORDER BY w.worker_id`;
 const notifySql = 'SELECT pg_notify(:channel, :what)';
 // What is damaged there gives way: a digest has one set of bytes.
 const clearOtherSql = `DELETE FROM ql3.package_contents
@@ -117,6 +120,12 @@ export function openLeases(options: LeasesOptions): Leases {
             hasHalted: row['has_halted'] === 't',
           };
     },
+    workers: async () =>
+      (await ask(workersSql, {})).map((row) => ({
+        workerId: `${row['worker_id']}`,
+        described: `${row['described']}`,
+        runs: Number(row['runs']),
+      })),
     notify: async (what) => void (await ask(notifySql, { channel, what })),
     listen(onWord) {
       listener = new Listener({ ...options, onWord });

@@ -43,7 +43,7 @@ export async function checkReadiness(connection: Connection): Promise<StoreInfo>
     const pending = findPending(await readHistory(connection)).map(({ id }) => id);
     if (pending.length > 0) {
       throw new EdgeError('unavailable', `the database is older than this program: it lacks ${pending.join(', ')}`, {
-        hint: 'migrate it with a login that is a member of ql3_owner',
+        hint: 'run `migrate` with a login that is a member of ql3_owner, or may make roles and schemas',
       });
     }
     refuseLogin(server);

@@ -22,6 +22,7 @@ import {
 import {
   activeStepsPart,
   allSetAsidePart,
+  busyOfWorkflowPart,
   candidatesPart,
   condemnedRunsPart,
   readyStepsPart,
@@ -79,6 +80,7 @@ export function createReads(): PartOfRequest {
     candidates: candidatesPart,
     readySteps: readyStepsPart,
     activeSteps: activeStepsPart,
+    busyOfWorkflow: busyOfWorkflowPart,
     runCounts: runCountsPart,
     runningRuns: runningRunsPart,
     strayRuns: strayRunsPart,
