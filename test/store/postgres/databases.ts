@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import pg from 'pg';
 import { migratePostgres } from '../../../src/postgres.ts';
-import { startPostgres, type TestServer } from './server.ts';
+import { startPostgres, type TestServer } from '../../../edge-evidence/postgres-server.ts';
 
 export type TestDatabases = {
   readonly server: TestServer;
