@@ -1,11 +1,12 @@
 // Entry `qinglong-edge/postgres`: the store of a cluster, what brings its database up to date, the leases by which
 // several runtimes share it, a runtime inside the embedder's process; and, called as a program, the command line.
-import { type ClusterAdapter, type ClusterPorts, runClusterProgram } from './cli/cluster-program.ts';
+import type { ClusterAdapter, ClusterPorts } from './cli/cluster-call.ts';
+import { runClusterProgram } from './cli/cluster-program.ts';
 import type { Handlers } from './executor/handlers.ts';
 import type { StartOutcome } from './protocol/admit.ts';
 import { type Reads, read } from './protocol/reads.ts';
 import { buildInfo } from './runtime/build-info.generated.ts';
-import { openCluster } from './runtime/cluster.ts';
+import { Cluster } from './runtime/cluster.ts';
 import { openCaller } from './runtime/cluster-caller.ts';
 import { describeError, type Log } from './runtime/log.ts';
 import { environmentVariable, realAlarm, realClock, realIds } from './runtime/ports.ts';
@@ -69,7 +70,7 @@ export async function openClusterRuntime(options: ClusterRuntimeOptions): Promis
   const shared = await openStore({ url, ports, log, ...(connectionsMax === undefined ? {} : { connectionsMax }) });
   const leases = openLeases({ ...ports, url, leaseMs });
   const engine = { data, runDirectory: null, handlers, log, onOutput: null, settings };
-  const cluster = drives ? await openCluster({ ...ports, engine, shared, leases }) : null;
+  const cluster = drives ? await Cluster.open({ ...ports, engine, shared, leases }) : null;
   const caller = await openCaller({ data, settings, shared, leases, log });
   return {
     install: (path) => caller.install(path),

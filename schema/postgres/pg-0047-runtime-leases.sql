@@ -20,8 +20,8 @@ CREATE TABLE ql3.run_leases (
 
 CREATE INDEX leases_of_workers ON ql3.run_leases (worker_id);
 
--- First in every transaction that a runtime carries a run on by. The lock lasts until its end, so that nobody claims the
--- run meanwhile; the time is looked at when it begins.
+-- First in every transaction that a runtime carries a run on by. The lock lasts until its end, so that nobody claims
+-- the run meanwhile; the time is looked at when it begins.
 CREATE FUNCTION ql3.check_lease(run text, worker text, held_token bigint) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

@@ -3,36 +3,13 @@
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { EdgeError } from '../core/errors.ts';
-import type { Alarm, Clock, Ids } from '../core/ports.ts';
-import { openCluster } from '../runtime/cluster.ts';
+import { Cluster } from '../runtime/cluster.ts';
 import { realAlarm, realClock, realIds } from '../runtime/ports.ts';
-import { type OnStop, type RuntimeSettings, readRuntimeSettings } from '../runtime/settings.ts';
-import type { Leases, SharedStore } from '../store/leases.ts';
+import { type OnStop, readRuntimeSettings } from '../runtime/settings.ts';
 import { makeDirectories } from '../store/make-directories.ts';
+import type { ClusterAdapter, ClusterCall } from './cluster-call.ts';
 import { askCluster } from './cluster-verbs.ts';
 import { exitCodes, failureLines, failureOf } from './failure.ts';
-
-export type ClusterPorts = { readonly clock: Clock; readonly alarm: Alarm; readonly ids: Ids };
-
-/** The adapter. */
-export type ClusterAdapter = {
-  migrate(url: string): Promise<readonly string[]>;
-  openStore(url: string, ports: ClusterPorts, log: (line: string) => void): Promise<SharedStore>;
-  openLeases(url: string, ports: ClusterPorts, leaseMs: number): Leases;
-};
-
-export type ClusterCall = ClusterPorts & {
-  readonly url: string;
-  readonly data: string;
-  readonly words: readonly string[];
-  readonly key: string | null;
-  readonly settings: RuntimeSettings;
-  readonly leaseMs: number;
-  readonly isUntilIdle: boolean;
-  readonly adapter: ClusterAdapter;
-  readonly log: (line: string) => void;
-  readonly print: (document: unknown) => void;
-};
 
 export type ClusterProgramOptions = {
   readonly argv: readonly string[];
@@ -145,7 +122,7 @@ async function serve(call: ClusterCall, { onSignal }: ClusterProgramOptions): Pr
   const shared = await adapter.openStore(url, call, log);
   const leases = adapter.openLeases(url, call, leaseMs);
   const engine = { data, runDirectory: null, handlers: {}, log, onOutput: null, settings };
-  const cluster = await openCluster({ ...call, engine, shared, leases });
+  const cluster = await Cluster.open({ ...call, engine, shared, leases });
   print({ type: 'ready', data, engine: shared.info.engine, durability: shared.info.durability, pid: process.pid });
   const idle = isUntilIdle ? cluster.idle().then((): OnStop => settings.onStop) : null;
   const onStop = await Promise.race(idle === null ? [stopped.promise] : [stopped.promise, idle]);

@@ -1,4 +1,4 @@
-// What is asked of a cluster's database without serving it: each answered from the database, whoever carries the run on.
+// What is asked of a cluster's database without serving it: answered from the database, whoever carries the run on.
 import { EdgeError } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
 import { type RunSummary, read } from '../protocol/reads.ts';
@@ -10,7 +10,7 @@ import { createStarts } from '../runtime/starts.ts';
 import { verifyRun } from '../runtime/verification.ts';
 import type { Leases, SharedStore } from '../store/leases.ts';
 import type { Store } from '../store/store.ts';
-import type { ClusterCall } from './cluster-program.ts';
+import type { ClusterCall } from './cluster-call.ts';
 import { exitCodes } from './failure.ts';
 import { operatorName } from './operator.ts';
 

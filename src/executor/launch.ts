@@ -97,16 +97,25 @@ function describeShortage(what: string): SpawnFailure {
   return spawnFailed('resources_exhausted', `the system has no process, memory or file to spare (${what})`);
 }
 
+/** What the launcher says that comes too late. */
+const leaseOver = 'the lease of its runtime is over';
+
 /**
  * A launcher that ended before the command took the start. Its words are those of shells, tools and the C library.
- * Asked before the withdrawal, which may have to make room.
+ * Asked before the withdrawal, which may have to make room. One that only came too late is a start that was withdrawn.
  */
-export function describeLauncherFailure(directory: string, what: string): SpawnFailure {
+export function describeLauncherFailure(
+  directory: string,
+  what: string,
+): SpawnFailure | { readonly kind: 'withdrawn' } {
   const { before, after } = readNotes(directory);
   const words = [before, after]
     .filter((text) => text !== '')
     .join('; ')
     .replaceAll(/\s+/g, ' ');
+  if (words.includes(leaseOver)) {
+    return { kind: 'withdrawn' };
+  }
   const said = words === '' ? `it said nothing (${what})` : words.slice(0, notesShownMax);
   if (isFull(directory) || /No space left|[Qq]uota exceeded/.test(words)) {
     return spawnFailed('run_directory_full', `the run directory is full: ${said}`);

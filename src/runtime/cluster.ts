@@ -3,7 +3,7 @@
 import { resolve } from 'node:path';
 import { EdgeError, errorTable, isEdgeError, stopOnDefect } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
-import type { Alarm, Clock, Ids } from '../core/ports.ts';
+import type { Alarm, CancelAlarm, Clock, Ids } from '../core/ports.ts';
 import { isTerminalAttempt } from '../core/states.ts';
 import { type CancelOutcome, cancel } from '../protocol/cancel.ts';
 import { operation } from '../protocol/protocol.ts';
@@ -17,6 +17,8 @@ import { runDirectoryOf } from './run-directory.ts';
 import type { OnStop } from './settings.ts';
 import { Worker } from './worker.ts';
 
+type WorkerHooks = Pick<TurnHooks, 'committed' | 'doubted' | 'owed'>;
+
 export type ClusterOptions = {
   readonly engine: Omit<EngineOptions, 'openStore' | 'drives' | 'sharing'>;
   readonly shared: SharedStore;
@@ -26,88 +28,111 @@ export type ClusterOptions = {
   readonly ids: Ids;
 };
 
-export type Cluster = {
-  /** Resolves when nothing of the whole database runs any more. */
-  idle(): Promise<void>;
-  close(onStop: OnStop): Promise<void>;
-};
-
 const idleLookMs = 500;
 
-/** Opens the first worker; throws what that throws. The store and the leases are closed with it. */
-export async function openCluster(options: ClusterOptions): Promise<Cluster> {
-  const { engine, shared, leases, clock, alarm, ids } = options;
-  const { bootId } = clock.observe();
-  const place = `boot ${bootId} run-directory ${runDirectoryOf(resolve(engine.data), engine.runDirectory)}`;
-  let hooks: Pick<TurnHooks, 'committed' | 'doubted'> | null = null;
-  shared.attach({
-    committed: (settled) => hooks?.committed(settled),
-    doubted: () => hooks?.doubted?.(),
-  });
-  let worker: Worker | null = null;
-  let isClosing = false;
-  const create = (left: readonly string[]) =>
-    new Worker({
-      left,
-      ...{ workerId: ids.fresh(), place, engine, shared, leases, clock, alarm, log: engine.log },
-      hook: (next) => {
-        hooks = next;
+/** One worker after the other: when the lease of one is over, the next begins with what that one left running. */
+export class Cluster {
+  readonly #options: ClusterOptions;
+  #hooks: WorkerHooks | null = null;
+  #worker: Worker | null = null;
+  #opening: Promise<unknown> = Promise.resolve();
+  #cancelBegin: CancelAlarm | null = null;
+  #isClosing = false;
+
+  private constructor(options: ClusterOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Opens the first worker; where the database cannot be reached now, that is tried again. Throws whatever else that
+   * throws. The store and the leases are closed with it.
+   */
+  static async open(options: ClusterOptions): Promise<Cluster> {
+    const cluster = new Cluster(options);
+    const { shared, leases } = options;
+    shared.attach({
+      committed: (settled) => cluster.#hooks?.committed(settled),
+      doubted: () => cluster.#hooks?.doubted?.(),
+      owed: (operation, error) => cluster.#hooks?.owed?.(operation, error),
+    });
+    try {
+      await cluster.#begin([]);
+    } catch (error) {
+      if (!isEdgeError(error) || !errorTable[error.code].isRetryable) {
+        throw error;
+      }
+      cluster.#beginLater([], error);
+    }
+    leases.listen((what) => cluster.#worker?.heard(what));
+    return cluster;
+  }
+
+  async #begin(left: readonly string[]): Promise<void> {
+    const { engine, clock, ids, ...ports } = this.#options;
+    const { bootId } = clock.observe();
+    const worker = new Worker({
+      ...{ ...ports, engine, clock, left, log: engine.log, workerId: ids.fresh() },
+      place: `boot ${bootId} run-directory ${runDirectoryOf(resolve(engine.data), engine.runDirectory)}`,
+      hook: (hooks) => {
+        this.#hooks = hooks;
       },
       onOver: (running) => {
-        worker = null;
-        void next(running);
+        this.#worker = null;
+        this.#begin(running).catch((error: unknown) => this.#beginLater(running, error));
       },
     });
-  const next = async (left: readonly string[]): Promise<void> => {
-    if (isClosing) {
+    if (this.#isClosing) {
       return;
     }
-    const fresh = create(left);
+    const opened = worker.open();
+    this.#opening = opened.catch(() => {});
     try {
-      await fresh.open();
-      worker = fresh;
+      await opened;
+      this.#worker = worker;
     } catch (error) {
-      stopOnDefect(error);
-      engine.log(`no worker could be opened yet: ${describeError(error)}`);
-      await fresh.close('detach').catch(() => {});
-      alarm.set(clock.observe().uptimeMs + limits.redeliveryMs, () => void next(left));
-    }
-  };
-  const first = create([]);
-  try {
-    await first.open();
-    worker = first;
-  } catch (error) {
-    await first.close('detach').catch(() => {});
-    if (!isEdgeError(error) || !errorTable[error.code].isRetryable) {
+      await worker.close('detach').catch(stopOnDefect);
       throw error;
     }
-    engine.log(`no worker could be opened yet: ${describeError(error)}`);
-    alarm.set(clock.observe().uptimeMs + limits.redeliveryMs, () => void next([]));
   }
-  leases.listen((what) => worker?.heard(what));
-  return {
-    async idle() {
-      for (;;) {
-        const counts = await shared.read(read('runCounts', {}));
-        if (counts.runningCount === 0) {
-          return;
-        }
-        await new Promise<void>((wake) => {
-          alarm.set(clock.observe().uptimeMs + idleLookMs, wake);
-        });
+
+  #beginLater(left: readonly string[], error: unknown): void {
+    const { engine, clock, alarm } = this.#options;
+    stopOnDefect(error);
+    engine.log(`no worker could be opened yet: ${describeError(error)}`);
+    if (this.#isClosing) {
+      return;
+    }
+    this.#cancelBegin = alarm.set(clock.observe().uptimeMs + limits.redeliveryMs, () => {
+      this.#begin(left).catch((reason: unknown) => this.#beginLater(left, reason));
+    });
+  }
+
+  /** Resolves when nothing of the whole database runs any more. */
+  async idle(): Promise<void> {
+    const { shared, clock, alarm } = this.#options;
+    for (;;) {
+      const counts = await shared.read(read('runCounts', {}));
+      if (counts.runningCount === 0) {
+        return;
       }
-    },
-    async close(onStop) {
-      isClosing = true;
-      try {
-        await worker?.close(onStop);
-      } finally {
-        await leases.close();
-        await shared.close();
-      }
-    },
-  };
+      await new Promise<void>((wake) => {
+        alarm.set(clock.observe().uptimeMs + idleLookMs, wake);
+      });
+    }
+  }
+
+  async close(onStop: OnStop): Promise<void> {
+    const { shared, leases } = this.#options;
+    this.#isClosing = true;
+    this.#cancelBegin?.();
+    await this.#opening;
+    try {
+      await this.#worker?.close(onStop);
+    } finally {
+      await leases.close();
+      await shared.close();
+    }
+  }
 }
 
 const cancelLookMs = 50;

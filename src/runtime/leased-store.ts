@@ -13,7 +13,7 @@ export type LeasedStoreOptions = {
   readonly shared: SharedStore;
   readonly clock: Clock;
   /** Sets who is told of what commits; null for nobody. One at a time: a worker ends before the next begins. */
-  readonly hook: (hooks: Pick<TurnHooks, 'committed' | 'doubted'> | null) => void;
+  readonly hook: (hooks: Pick<TurnHooks, 'committed' | 'doubted' | 'owed'> | null) => void;
   /** A run's history became longer. */
   readonly onTouched: (runId: string) => void;
   /** A run that was held has ended, or was set aside; its lease is not held any more. */
@@ -81,6 +81,7 @@ export class LeasedStore {
     this.#options.hook({
       committed: (settled) => this.#committed(hooks, settled),
       doubted: () => hooks.doubted?.(),
+      owed: (operation, error) => hooks.owed?.(operation, error),
     });
   }
 

@@ -27,7 +27,7 @@ export type WorkerOptions = {
   readonly leases: Leases;
   readonly clock: Clock;
   readonly alarm: Alarm;
-  readonly hook: (hooks: Pick<TurnHooks, 'committed' | 'doubted'> | null) => void;
+  readonly hook: (hooks: Pick<TurnHooks, 'committed' | 'doubted' | 'owed'> | null) => void;
   /** Runs whose commands an earlier worker of this process left running. */
   readonly left: readonly string[];
   /** Its lease is over. `left` are the runs that it has commands of, which run on. */

@@ -48,7 +48,7 @@ export type StoredFile = { readonly path: string; readonly bytes: Uint8Array };
 
 /** The store of several processes: work on a run that somebody holds is done under that lease. */
 export type SharedStore = OperationStore & {
-  attach(hooks: Pick<TurnHooks, 'committed' | 'doubted'>): void;
+  attach(hooks: Pick<TurnHooks, 'committed' | 'doubted' | 'owed'>): void;
   /** As `submit`; rejects with `unavailable`, and nothing is written, where the lease is over. */
   submitUnder<O>(operation: Operation<O>, lease: Lease): Promise<O>;
 };

@@ -7,12 +7,15 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { projectRoot } from '../../build/project.ts';
 import type { RunRecord } from '../../edge-evidence/stress/records.ts';
+import type { RunEvent } from '../../src/core/events.ts';
+import { limits } from '../../src/core/limits.ts';
 import { type Leases, openLeases, openPostgresStore, type PostgresStore } from '../../src/postgres.ts';
 import { start } from '../../src/protocol/admit.ts';
+import type { CancelOutcome } from '../../src/protocol/cancel.ts';
 import { operation } from '../../src/protocol/protocol.ts';
 import { read } from '../../src/protocol/reads.ts';
 import { cancelShared } from '../../src/runtime/cluster.ts';
-import { inspectRun } from '../../src/runtime/inspection.ts';
+import { inspectRun, type RunInspection } from '../../src/runtime/inspection.ts';
 import { realAlarm, realClock, realIds } from '../../src/runtime/ports.ts';
 import { verifyRun } from '../../src/runtime/verification.ts';
 import { openDatabases, type TestDatabases } from '../store/postgres/databases.ts';
@@ -20,6 +23,9 @@ import { openDatabases, type TestDatabases } from '../store/postgres/databases.t
 export const leaseMs = 2_000;
 const sourceProgram = path.join(projectRoot, 'src/postgres.ts');
 export const bundledProgram = path.join(projectRoot, 'dist/qinglong-edge-postgres.cjs');
+
+const clock = realClock();
+const ports = { clock, alarm: realAlarm(clock), ids: realIds(clock) };
 
 export type Runtime = {
   readonly process: ChildProcess;
@@ -30,134 +36,160 @@ export type Runtime = {
   said(): string;
 };
 
-export type Ground = {
-  readonly root: string;
+/** Those of one database, and what they share. */
+export class Ground {
+  readonly root = mkdtempSync(path.join(tmpdir(), 'runtimes-'));
   readonly databases: TestDatabases;
   readonly database: string;
   readonly store: PostgresStore;
   readonly leases: Leases;
-  /** Starts a runtime whose data, and with it its run directory, has that name: those of one name share a machine. */
-  serve(data: string, options?: { readonly url?: string; readonly concurrency?: number }): Runtime;
-  call(...words: readonly string[]): Promise<{ readonly code: number; readonly document: unknown }>;
-  start(packageName: string, workflowId: string): Promise<string>;
-  cancel(runId: string): Promise<unknown>;
-  /** Resolves when none of all runs is running, or after `secondsMax`, with the runs that are. */
-  idle(secondsMax: number): Promise<readonly string[]>;
-  records(): Promise<readonly RunRecord[]>;
-  /** What does not fold, in words. */
-  verify(): Promise<readonly string[]>;
-  close(): Promise<void>;
-};
+  readonly #program: string;
+  readonly #running = new Set<ChildProcess>();
 
-export async function openGround(program = sourceProgram): Promise<Ground> {
-  const databases = await openDatabases();
-  const database = await databases.create();
-  const root = mkdtempSync(path.join(tmpdir(), 'runtimes-'));
-  const url = databases.urlOf(database);
-  const clock = realClock();
-  const ports = { clock, alarm: realAlarm(clock), ids: realIds(clock) };
-  const store = await openPostgresStore({ ...ports, url, trustedFromMs: 0, report: { failed: () => {} } });
-  const leases = openLeases({ ...ports, url, leaseMs });
-  const running = new Set<ChildProcess>();
-  const listRuns = async () => {
-    const ids: string[] = [];
-    let beforeRunId: string | null = null;
-    for (;;) {
-      const page: readonly { readonly runId: string }[] = await store.read(
-        read('runs', { limit: 64, status: null, packageName: null, beforeRunId }),
-      );
-      ids.push(...page.map(({ runId }) => runId));
-      if (page.length < 64) {
-        return ids;
-      }
-      beforeRunId = page.at(-1)!.runId;
+  private constructor(parts: Pick<Ground, 'databases' | 'database' | 'store' | 'leases'>, program: string) {
+    this.databases = parts.databases;
+    this.database = parts.database;
+    this.store = parts.store;
+    this.leases = parts.leases;
+    this.#program = program;
+  }
+
+  static async open(program = sourceProgram): Promise<Ground> {
+    const databases = await openDatabases();
+    const database = await databases.create();
+    const url = databases.urlOf(database);
+    const store = await openPostgresStore({ ...ports, url, trustedFromMs: 0, report: { failed: () => {} } });
+    return new Ground({ databases, database, store, leases: openLeases({ ...ports, url, leaseMs }) }, program);
+  }
+
+  /** Starts a runtime whose data, and with it its run directory, has that name: those of one name share a machine. */
+  serve(data: string, options: { readonly url?: string; readonly concurrency?: number } = {}): Runtime {
+    const words = ['--lease-ms', `${leaseMs}`, '--concurrency', `${options.concurrency ?? 4}`, 'serve'];
+    const started = this.#spawn(data, { url: options.url, words });
+    let said = '';
+    started.stderr?.on('data', (bytes) => {
+      said += bytes;
+    });
+    const closed = once(started, 'close');
+    const ready = Promise.race([once(started.stdout!, 'data'), closed]).then(() => {});
+    return { process: started, ready, closed, said: () => said };
+  }
+
+  /** Asks something of the database as an operator does. */
+  async call(...words: readonly string[]): Promise<{ readonly code: number; readonly document: unknown }> {
+    const called = this.#spawn('caller', { words });
+    let out = '';
+    called.stdout?.on('data', (bytes) => {
+      out += bytes;
+    });
+    const [code] = (await once(called, 'close')) as [number];
+    return { code, document: out === '' ? null : JSON.parse(out) };
+  }
+
+  #spawn(data: string, { url, words }: { readonly url?: string | undefined; readonly words: readonly string[] }) {
+    const place = ['--store', url ?? this.databases.urlOf(this.database), '--data', path.join(this.root, data)];
+    const started = spawn(process.execPath, [this.#program, ...place, ...words], { stdio: ['ignore', 'pipe', 'pipe'] });
+    this.#running.add(started);
+    void once(started, 'close').then(() => this.#running.delete(started));
+    return started;
+  }
+
+  async start(packageName: string, workflowId: string): Promise<string> {
+    const request = { projectId: 'local', packageName, workflowId, idempotencyKey: null, requestedBy: 'test' };
+    const outcome = await this.store.submit(operation(start, request));
+    if (outcome.kind !== 'created') {
+      throw new TypeError(`not started: ${JSON.stringify(outcome)}`);
     }
-  };
-  return {
-    ...{ root, databases, database, store, leases },
-    serve(data, options = {}) {
-      const words = ['--data', path.join(root, data), '--lease-ms', `${leaseMs}`];
-      const more = ['--concurrency', `${options.concurrency ?? 4}`];
-      const started = spawn(process.execPath, [program, '--store', options.url ?? url, ...words, ...more, 'serve'], {
-        stdio: ['ignore', 'pipe', 'pipe'],
-      });
-      running.add(started);
-      let said = '';
-      started.stderr.on('data', (bytes) => {
-        said += bytes;
-      });
-      const closed = once(started, 'close').then(() => running.delete(started));
-      const ready = Promise.race([once(started.stdout, 'data').then(() => {}), closed.then(() => {})]);
-      return { process: started, ready, closed, said: () => said };
-    },
-    async call(...words) {
-      const called = spawn(process.execPath, [program, '--store', url, '--data', path.join(root, 'caller'), ...words], {
-        stdio: ['ignore', 'pipe', 'inherit'],
-      });
-      let out = '';
-      called.stdout.on('data', (bytes) => {
-        out += bytes;
-      });
-      const [code] = (await once(called, 'close')) as [number];
-      return { code, document: out === '' ? null : JSON.parse(out) };
-    },
-    async start(packageName, workflowId) {
-      const request = { projectId: 'local', packageName, workflowId, idempotencyKey: null, requestedBy: 'test' };
-      const outcome = await store.submit(operation(start, request));
-      if (outcome.kind !== 'created') {
-        throw new TypeError(`not started: ${JSON.stringify(outcome)}`);
+    await this.leases.notify('work');
+    return outcome.receipt.runId;
+  }
+
+  cancel(runId: string): Promise<CancelOutcome> {
+    return cancelShared({ ...ports, shared: this.store, leases: this.leases }, { runId, requestedBy: 'test' });
+  }
+
+  async show(runId: string): Promise<RunInspection> {
+    const rows = await this.store.read(read('wholeRun', { runId }));
+    const admission = await this.store.read(read('admissionOfRun', { runId }));
+    return inspectRun(rows!, admission!, []);
+  }
+
+  /** Looks from time to time until something that surely happens has happened. */
+  async until(hasHappened: () => boolean | Promise<boolean>): Promise<void> {
+    while (!(await hasHappened())) {
+      await new Promise<void>((wake) => ports.alarm.set(ports.clock.observe().uptimeMs + 20, wake));
+    }
+  }
+
+  /** Resolves when none of all runs is running, or after `secondsMax`, with the runs that are. */
+  async idle(secondsMax: number): Promise<readonly string[]> {
+    const untilMs = ports.clock.observe().uptimeMs + 1_000 * secondsMax;
+    for (;;) {
+      const { runIds } = await this.store.read(read('runningRuns', { limit: 64, after: null }));
+      if (runIds.length === 0 || ports.clock.observe().uptimeMs > untilMs) {
+        return runIds;
       }
-      await leases.notify('work');
-      return outcome.receipt.runId;
-    },
-    cancel: (runId) => cancelShared({ ...ports, shared: store, leases }, { runId, requestedBy: 'test' }),
-    async idle(secondsMax) {
-      const untilMs = clock.observe().uptimeMs + 1_000 * secondsMax;
-      for (;;) {
-        const { runIds } = await store.read(read('runningRuns', { limit: 64, after: null }));
-        if (runIds.length === 0 || clock.observe().uptimeMs > untilMs) {
-          return runIds;
-        }
-        await new Promise<void>((wake) => ports.alarm.set(clock.observe().uptimeMs + 100, wake));
-      }
-    },
-    async records() {
-      const records: RunRecord[] = [];
-      for (const runId of await listRuns()) {
-        const rows = (await store.read(read('wholeRun', { runId })))!;
-        const admission = (await store.read(read('admissionOfRun', { runId })))!;
-        const { run, steps } = inspectRun(rows, admission, []);
-        const events = [];
-        for (let after = 0; ; after += 64) {
-          const page = await store.read(read('events', { runId, after, limit: 64 }));
-          events.push(...page);
-          if (page.length < 64) {
-            break;
-          }
-        }
-        records.push({ run, steps, events } as unknown as RunRecord);
-      }
-      return records;
-    },
-    async verify() {
-      const found: string[] = [];
-      for (const runId of await listRuns()) {
-        const { differences } = await verifyRun(store, runId);
-        found.push(...differences.map((difference) => `run ${runId}: ${difference}`));
-      }
-      return found;
-    },
-    async close() {
-      for (const started of running) {
-        const closed = once(started, 'close');
-        started.kill('SIGCONT');
-        started.kill('SIGKILL');
-        await closed;
-      }
-      await leases.close();
-      await store.close();
-      await databases.close();
-      rmSync(root, { recursive: true, force: true });
-    },
-  };
+      await new Promise<void>((wake) => ports.alarm.set(ports.clock.observe().uptimeMs + 100, wake));
+    }
+  }
+
+  async records(): Promise<readonly RunRecord[]> {
+    const records: RunRecord[] = [];
+    for (const runId of await listRuns(this.store)) {
+      const rows = (await this.store.read(read('wholeRun', { runId })))!;
+      const admission = (await this.store.read(read('admissionOfRun', { runId })))!;
+      const { run, steps } = inspectRun(rows, admission, []);
+      records.push({ run, steps, events: await listEvents(this.store, runId) } as unknown as RunRecord);
+    }
+    return records;
+  }
+
+  /** What does not fold, in words. */
+  async verify(): Promise<readonly string[]> {
+    const found: string[] = [];
+    for (const runId of await listRuns(this.store)) {
+      const { differences } = await verifyRun(this.store, runId);
+      found.push(...differences.map((difference) => `run ${runId}: ${difference}`));
+    }
+    return found;
+  }
+
+  async close(): Promise<void> {
+    for (const started of this.#running) {
+      const closed = once(started, 'close');
+      started.kill('SIGCONT');
+      started.kill('SIGKILL');
+      await closed;
+    }
+    await this.leases.close();
+    await this.store.close();
+    await this.databases.close();
+    rmSync(this.root, { recursive: true, force: true });
+  }
+}
+
+async function listRuns(store: PostgresStore): Promise<readonly string[]> {
+  const ids: string[] = [];
+  let beforeRunId: string | null = null;
+  for (;;) {
+    const page: readonly { readonly runId: string }[] = await store.read(
+      read('runs', { limit: limits.pageMax, status: null, packageName: null, beforeRunId }),
+    );
+    ids.push(...page.map(({ runId }) => runId));
+    if (page.length < limits.pageMax) {
+      return ids;
+    }
+    beforeRunId = page.at(-1)!.runId;
+  }
+}
+
+async function listEvents(store: PostgresStore, runId: string): Promise<readonly RunEvent[]> {
+  const events: RunEvent[] = [];
+  for (let after = 0; ; after += limits.pageMax) {
+    const page = await store.read(read('events', { runId, after, limit: limits.pageMax }));
+    events.push(...page);
+    if (page.length < limits.pageMax) {
+      return events;
+    }
+  }
 }

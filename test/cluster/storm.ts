@@ -6,7 +6,7 @@ import { type Claim, compareMixedRuns } from '../../edge-evidence/stress/compare
 import { mixedWorkflows, packageName, writeMixedPackage } from '../../edge-evidence/stress/mixed-package.ts';
 import { measureTrace, readTrace } from '../../edge-evidence/stress/trace.ts';
 import { openProxy, type Proxy as Way } from '../store/postgres/proxy.ts';
-import { bundledProgram, type Ground, openGround, type Runtime } from './ground.ts';
+import { bundledProgram, Ground, type Runtime } from './ground.ts';
 
 export type Storm = {
   readonly count: number;
@@ -32,7 +32,7 @@ export type StormResult = {
 };
 
 export async function runStorm(storm: Storm): Promise<StormResult> {
-  const ground = await openGround(...(storm.isBundled ? [bundledProgram] : []));
+  const ground = await Ground.open(...(storm.isBundled ? [bundledProgram] : []));
   const beganMs = performance.now();
   try {
     const site = { root: ground.root, data: '', run: '', profile: 'standalone' as const };

@@ -4,25 +4,21 @@ import type { Alarm, Clock } from '../../core/ports.ts';
 import type { Lease, Leases } from '../leases.ts';
 import type { Connection, Statement } from './connection.ts';
 import { toEdgeError } from './failure.ts';
-import { Listener } from './listener.ts';
+import { channel, Listener } from './listener.ts';
 import { Pool } from './pool.ts';
 import { statement, type Values } from './query.ts';
 
-/** Of NOTIFY. */
-const channel = 'ql3_runtimes';
-
-const span = "(:leaseMs::integer * interval '1 millisecond')";
 const registerSql = `INSERT INTO ql3.workers (worker_id, described, expires_at)
-  VALUES (:workerId, :described, clock_timestamp() + ${span})`;
+  VALUES (:workerId, :described, clock_timestamp() + :leaseMs::integer * interval '1 millisecond')`;
 const sweepSql = `WITH dead AS (
     DELETE FROM ql3.workers WHERE expires_at < clock_timestamp() - interval '1 day'
   )
   DELETE FROM ql3.run_leases AS l
   WHERE NOT EXISTS (SELECT FROM ql3.runs AS r WHERE r.run_id = l.run_id AND r.status = 'running')`;
-const renewSql = `UPDATE ql3.workers SET expires_at = clock_timestamp() + ${span}
+const renewSql = `UPDATE ql3.workers SET expires_at = clock_timestamp() + :leaseMs::integer * interval '1 millisecond'
   WHERE worker_id = :workerId AND expires_at > clock_timestamp() RETURNING worker_id`;
-// One statement, READ COMMITTED. The run's row is locked first, which a transaction under an old lease holds as well; its
-// lease is looked at again as it is now.
+// One statement, READ COMMITTED. The run's row is locked first, which a transaction under an old lease holds as well;
+// its lease is looked at again as it is now.
 const claimSql = `WITH free AS MATERIALIZED (
     SELECT r.run_id
     FROM ql3.runs AS r
@@ -37,25 +33,25 @@ const claimSql = `WITH free AS MATERIALIZED (
     FOR UPDATE OF r SKIP LOCKED
   )
   INSERT INTO ql3.run_leases AS held (run_id, worker_id, token, held_until)
-  SELECT run_id, :workerId, 1, clock_timestamp() + ${span} FROM free
+  SELECT run_id, :workerId, 1, clock_timestamp() + :leaseMs::integer * interval '1 millisecond' FROM free
   ON CONFLICT (run_id) DO UPDATE
     SET worker_id = excluded.worker_id, token = held.token + 1, held_until = excluded.held_until, has_halted = false
     WHERE held.held_until < clock_timestamp() AND NOT EXISTS (
       SELECT FROM ql3.workers AS w WHERE w.worker_id = held.worker_id AND w.expires_at > clock_timestamp()
     )
   RETURNING run_id, token`;
-const ownSql = 'run_id = :runId AND worker_id = :workerId AND token = :token';
-const dropSql = `DELETE FROM ql3.run_leases WHERE ${ownSql}`;
+const dropSql = 'DELETE FROM ql3.run_leases WHERE run_id = :runId AND worker_id = :workerId AND token = :token';
 const resignSql = `WITH gone AS (DELETE FROM ql3.workers WHERE worker_id = :workerId)
   UPDATE ql3.run_leases SET held_until = '-infinity' WHERE worker_id = :workerId`;
 const toHaltSql = `SELECT l.run_id FROM ql3.run_leases AS l JOIN ql3.runs AS r ON r.run_id = l.run_id
   WHERE l.worker_id = :workerId AND NOT l.has_halted AND r.status = 'running'
     AND r.record ->> 'cancelRequestedAtMs' IS NOT NULL`;
-const haltedSql = `UPDATE ql3.run_leases SET has_halted = true WHERE ${ownSql}`;
+const haltedSql = `UPDATE ql3.run_leases SET has_halted = true
+  WHERE run_id = :runId AND worker_id = :workerId AND token = :token`;
 const findSql = `SELECT l.worker_id, l.has_halted, coalesce(w.described, '') AS described,
     l.held_until > clock_timestamp() OR coalesce(w.expires_at > clock_timestamp(), false) AS is_held
   FROM ql3.run_leases AS l LEFT JOIN ql3.workers AS w ON w.worker_id = l.worker_id WHERE l.run_id = :runId`;
-const notifySql = `SELECT pg_notify('${channel}', :what)`;
+const notifySql = 'SELECT pg_notify(:channel, :what)';
 const putSql = `INSERT INTO ql3.package_contents (lock_digest, path, bytes)
   VALUES (decode(:lockDigest, 'hex'), :path, decode(:bytes, 'base64')) ON CONFLICT DO NOTHING`;
 const getSql = `SELECT encode(bytes, 'base64') AS bytes FROM ql3.package_contents
@@ -106,9 +102,9 @@ export function openLeases(options: LeasesOptions): Leases {
             hasHalted: row['has_halted'] === 't',
           };
     },
-    notify: async (what) => void (await ask(notifySql, { what })),
+    notify: async (what) => void (await ask(notifySql, { channel, what })),
     listen(onWord) {
-      listener = new Listener({ ...options, channel, onWord });
+      listener = new Listener({ ...options, onWord });
     },
     async putContents(lockDigest, files) {
       for (const { path, bytes } of files) {

@@ -5,11 +5,14 @@ import { Connection } from './connection.ts';
 
 export type ListenerOptions = {
   readonly url: string;
-  readonly channel: string;
   readonly clock: Clock;
   readonly alarm: Alarm;
   readonly onWord: (what: string) => void;
 };
+
+/** Where `notify` speaks. */
+export const channel = 'ql3_runtimes';
+const listenSql = 'LISTEN ql3_runtimes';
 
 const againMs = 500;
 
@@ -25,12 +28,12 @@ export class Listener {
   }
 
   async #open(): Promise<void> {
-    const { url, channel, onWord } = this.#options;
+    const { url, onWord } = this.#options;
     try {
       const connection = await Connection.open(url);
       this.#connection = connection;
       connection.hear(onWord, () => this.#again(connection));
-      const [answer] = await connection.exchange([{ text: `LISTEN ${channel}`, values: [], name: null }]);
+      const [answer] = await connection.exchange([{ text: listenSql, values: [], name: null }]);
       if (this.#isClosed || answer === undefined || 'error' in answer) {
         this.#again(connection);
         await connection.end();

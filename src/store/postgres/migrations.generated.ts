@@ -19,7 +19,7 @@ export const migrations: readonly { readonly id: string; readonly sha256: string
   },
   {
     id: 'pg-0047-runtime-leases',
-    sha256: 'ecbde2bd3c7ff107846d1f94803ad480bb0af251313cd7946090977e841780be',
+    sha256: '5b5b7ebadfb80e8b16b20b3fe29f3f116b25eace48c2e5a9ee2a0a6886a50927',
     sql: sql3,
   },
 ];
