@@ -65,7 +65,7 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
   }
   const { alarm, trustedFromMs } = options;
   const carrying: CarrierOptions = {
-    ...{ pool, clock, alarm, trustedFromMs, partOf: createReads() },
+    ...{ pool, clock, alarm, trustedFromMs, ...createReads() },
     observe: observe ?? ((databaseMs) => ({ ...clock.observe(), wallMs: databaseMs })),
     drawIds: ({ freshIds }) => Array.from({ length: freshIds }, () => ids.fresh()),
   };
