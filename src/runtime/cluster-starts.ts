@@ -6,10 +6,11 @@ import { limits } from '../core/limits.ts';
 import type { CancelAlarm } from '../core/ports.ts';
 import type { RunRows, StepRun } from '../core/records.ts';
 import { isTerminalAttempt, isTerminalRun } from '../core/states.ts';
-import { type AdmitAttemptOutcome, admitAttempt, startAttempt } from '../protocol/attempt.ts';
+import { type AdmitAttemptOutcome, admitAttempt, complete, startAttempt } from '../protocol/attempt.ts';
 import { type Decision, type Operation, operation } from '../protocol/protocol.ts';
 import { read } from '../protocol/reads.ts';
 import type { Store, Turn } from '../store/store.ts';
+import { type Carried, withFollowers } from './carried.ts';
 import { isDamage, setAsideDamaged } from './damaged-runs.ts';
 import { describeError } from './log.ts';
 import { refuseWithoutRoom } from './run-directory.ts';
@@ -19,6 +20,7 @@ export type ClusterStartsOptions = StartsOptions & {
   readonly shared: Pick<Store, 'read' | 'submit'>;
   /** Makes the files of the package that a run is of be there. Rejects where they cannot be had. */
   readonly bringPackage: (runId: string) => Promise<void>;
+  readonly hasPackage: (runId: string) => boolean;
 };
 
 type Place = { readonly runId: string; readonly stepRunId: string };
@@ -35,6 +37,8 @@ export class ClusterStarts implements StartsPort {
   readonly #starting = new Map<string, string>();
   readonly #alarms = new Map<string, CancelAlarm>();
   readonly #barred = new Set<string>();
+  /** Ends that are on their way to the database, each with the slot that it leaves. */
+  readonly #ending = new Set<object>();
   #isLooking = false;
   #holdMs = 0;
   #heldUntilMs = Number.NEGATIVE_INFINITY;
@@ -123,7 +127,79 @@ export class ClusterStarts implements StartsPort {
   }
 
   get #free(): number {
-    return this.#options.concurrencyMax - this.#running.length - this.#starting.size;
+    return this.#options.concurrencyMax - this.#running.length - this.#starting.size - this.#ending.size;
+  }
+
+  /**
+   * What an end makes ready is claimed and started in the same transaction: the end of a step and the start of the next
+   * cost one. The slot that it leaves is kept for that until it is over.
+   */
+  carryOn<O>(submitted: Operation<O>): Carried<O> | null {
+    if (submitted.name !== complete.name || !this.#isOpen) {
+      return null;
+    }
+    const ending = {};
+    const started = new Set<string>();
+    const letGo = () => {
+      for (const stepRunId of started) {
+        this.#starting.delete(stepRunId);
+      }
+      started.clear();
+    };
+    this.#ending.add(ending);
+    const carried = withFollowers(submitted, {
+      begin: letGo,
+      next: (run, readyStepRunIds) =>
+        readyStepRunIds.flatMap((stepRunId) => {
+          // One of the slots that are not free is the one that is kept.
+          if (this.#free < 0 || !this.#mayStart(run.id, stepRunId)) {
+            return [];
+          }
+          started.add(stepRunId);
+          return [this.#claimWithEnd({ runId: run.id, stepRunId }, workflowKeyOf(run))];
+        }),
+    });
+    return {
+      operation: carried,
+      over: () => {
+        letGo();
+        this.#ending.delete(ending);
+        this.#resume();
+      },
+    };
+  }
+
+  /** Where there is no place for an attempt, nothing is claimed: an end must not wait for that. */
+  #claimWithEnd(place: Place, workflowKey: string): Operation<AdmitAttemptOutcome> {
+    const trouble: { place: unknown } = { place: null };
+    const claim = this.#withBarrier(this.#claim(place, workflowKey), place, trouble);
+    return {
+      ...claim,
+      decide: (rows, circumstances): Decision<AdmitAttemptOutcome> => {
+        try {
+          return claim.decide(rows, circumstances);
+        } catch (error) {
+          if (trouble.place === null || trouble.place !== error) {
+            throw error;
+          }
+          this.holdBack(describeError(error));
+          return { outcome: { kind: 'refused', reason: 'not-ready' } };
+        }
+      },
+    };
+  }
+
+  /** Takes a slot: whoever asks gives it back, when what becomes of the claim is known. */
+  #claim(place: Place, workflowKey: string): Operation<AdmitAttemptOutcome> {
+    const busyOfWorkflow = [...this.#running, ...this.#starting.values()].filter((key) => key === workflowKey).length;
+    this.#starting.set(place.stepRunId, workflowKey);
+    return operation(admitAttempt, { ...place, handlerNames: this.#options.handlerNames, busyOfWorkflow });
+  }
+
+  #mayStart(runId: string, stepRunId: string): boolean {
+    const isHeld = this.#options.clock.observe().uptimeMs < this.#heldUntilMs;
+    const isTaken = this.#starting.has(stepRunId) || this.#barred.has(stepRunId);
+    return this.#isOpen && !isHeld && !isTaken && this.#options.hasPackage(runId);
   }
 
   #lookSoon(): void {
@@ -173,10 +249,8 @@ export class ClusterStarts implements StartsPort {
   }
 
   #start(place: Place, workflowKey: string): void {
-    const { shared, handlerNames } = this.#options;
-    const busyOfWorkflow = [...this.#running, ...this.#starting.values()].filter((key) => key === workflowKey).length;
-    this.#starting.set(place.stepRunId, workflowKey);
-    const claim = operation(admitAttempt, { ...place, handlerNames, busyOfWorkflow });
+    const { shared } = this.#options;
+    const claim = this.#claim(place, workflowKey);
     const trouble: { place: unknown } = { place: null };
     shared
       .submit(this.#withBarrier(claim, place, trouble))

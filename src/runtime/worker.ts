@@ -59,6 +59,7 @@ export class Worker {
     this.#store = new LeasedStore({
       ...{ shared, clock, hook },
       onTouched: (runId) => this.#starts?.touch(runId),
+      carryOn: (submitted) => this.#starts?.carryOn(submitted) ?? null,
       onEnded: (lease) => {
         this.#brought.delete(lease.runId);
         quietly(leases.drop(lease));
@@ -106,6 +107,7 @@ export class Worker {
     this.#starts = new ClusterStarts({
       ...options,
       shared: this.#store,
+      hasPackage: (runId) => this.#brought.has(runId),
       bringPackage: async (runId) => {
         if (!this.#brought.has(runId)) {
           await bringPackage({ store: shared, leases, packagesDirectory, guard }, runId);
