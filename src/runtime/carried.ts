@@ -20,13 +20,14 @@ export type Followers = {
   readonly next: (run: Run, readyStepRunIds: readonly string[]) => readonly Operation[];
 };
 
-/** The operation with `next` behind each advance that follows it. */
+/** The operation with `next` behind it, where it is an advance, and behind each advance that follows it. */
 export function withFollowers<O>(submitted: Operation<O>, { begin, next }: Followers): Operation<O> {
+  const operation = submitted.name === advance.name ? withNext(submitted, next) : submitted;
   return {
-    ...submitted,
+    ...operation,
     decide(rows, circumstances) {
       begin();
-      const decision = submitted.decide(rows, circumstances);
+      const decision = operation.decide(rows, circumstances);
       const follow = (decision.follow ?? []).map((follower) =>
         follower.name === advance.name ? withNext(follower, next) : follower,
       );
@@ -35,10 +36,10 @@ export function withFollowers<O>(submitted: Operation<O>, { begin, next }: Follo
   };
 }
 
-function withNext(follower: Operation, next: Followers['next']): Operation {
+function withNext<O>(follower: Operation<O>, next: Followers['next']): Operation<O> {
   return {
     ...follower,
-    decide(rows, circumstances): Decision<unknown> {
+    decide(rows, circumstances): Decision<O> {
       const decision = follower.decide(rows, circumstances);
       const { kind, readyStepRunIds = [] } = decision.outcome as Partial<Extract<AdvanceOutcome, { kind: 'advanced' }>>;
       const read = rows['rows'] as { readonly run: Run } | null;

@@ -41,11 +41,14 @@ export async function bringPackage(packages: ClusterPackages, runId: string): Pr
   if (lockDigest === undefined) {
     return;
   }
+  const directory = join(packagesDirectory, lockDigest);
+  if (guard.knows(lockDigest) && existsSync(directory)) {
+    return;
+  }
   const files = await store.read(read('packageFiles', { lockDigest }));
   if (files === null) {
     throw missing(lockDigest, 'the list of its files');
   }
-  const directory = join(packagesDirectory, lockDigest);
   if (!existsSync(directory)) {
     const facts = await store.read(read('packageOfRun', { runId }));
     const reach = facts?.revision === undefined ? 'owner' : reachOf(facts.revision);

@@ -6,6 +6,7 @@ import { limits } from '../core/limits.ts';
 import type { CancelAlarm } from '../core/ports.ts';
 import type { RunRows, StepRun } from '../core/records.ts';
 import { isTerminalAttempt, isTerminalRun } from '../core/states.ts';
+import { advance } from '../protocol/advance.ts';
 import { type AdmitAttemptOutcome, admitAttempt, complete, startAttempt } from '../protocol/attempt.ts';
 import { type Decision, type Operation, operation } from '../protocol/protocol.ts';
 import { read } from '../protocol/reads.ts';
@@ -131,11 +132,12 @@ export class ClusterStarts implements StartsPort {
   }
 
   /**
-   * What an end makes ready is claimed and started in the same transaction: the end of a step and the start of the next
-   * cost one. The slot that it leaves is kept for that until it is over.
+   * What an end or an advance makes ready is claimed and started in the same transaction: the end of a step and the
+   * start of the next cost one. The slot that an end leaves is kept for that until it is over.
    */
   carryOn<O>(submitted: Operation<O>): Carried<O> | null {
-    if (submitted.name !== complete.name || !this.#isOpen) {
+    const isEnd = submitted.name === complete.name;
+    if (!this.#isOpen || !(isEnd || submitted.name === advance.name)) {
       return null;
     }
     const ending = {};
@@ -146,13 +148,16 @@ export class ClusterStarts implements StartsPort {
       }
       started.clear();
     };
-    this.#ending.add(ending);
+    if (isEnd) {
+      this.#ending.add(ending);
+    }
     const carried = withFollowers(submitted, {
       begin: letGo,
       next: (run, readyStepRunIds) =>
         readyStepRunIds.flatMap((stepRunId) => {
           // One of the slots that are not free is the one that is kept.
-          if (this.#free < 0 || !this.#mayStart(run.id, stepRunId)) {
+          const free = this.#free + (isEnd ? 1 : 0);
+          if (free <= 0 || !this.#mayStart(run.id, stepRunId)) {
             return [];
           }
           started.add(stepRunId);
@@ -212,18 +217,18 @@ export class ClusterStarts implements StartsPort {
   }
 
   async #look(): Promise<void> {
-    for (const runId of this.#touched) {
+    while (this.#touched.size > 0) {
       const isHeld = this.#options.clock.observe().uptimeMs < this.#heldUntilMs;
-      this.#touched.delete(runId);
-      if (!this.#isOpen || isHeld || this.#free <= 0) {
+      const free = this.#isOpen && !isHeld ? Math.max(0, this.#free) : 0;
+      // As many at once as there are slots: one after the other, the way to the server would be all that counts.
+      const [runIds, others] = [[...this.#touched].slice(0, free), [...this.#touched].slice(free)];
+      this.#touched.clear();
+      for (const runId of others) {
         this.#waiting.add(runId);
-        continue;
       }
-      try {
-        await this.#lookAt(runId);
-      } catch (error) {
-        this.#failed(runId, error);
-      }
+      await Promise.all(
+        runIds.map((runId) => this.#lookAt(runId).catch((error: unknown) => this.#failed(runId, error))),
+      );
     }
   }
 
