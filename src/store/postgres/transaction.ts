@@ -59,11 +59,14 @@ export type Tried =
 
 const plain = (text: string): Statement => ({ text, values: [], name: null });
 const closeFence = plain('LOCK TABLE ql3.fence IN ACCESS EXCLUSIVE MODE');
-// The lock comes before the first read, which takes the snapshot: what the lock has waited for is seen. One statement
-// each: the server answers it once.
-const beginOfRun = plain('BEGIN ISOLATION LEVEL REPEATABLE READ; LOCK TABLE ql3.fence IN ACCESS SHARE MODE');
-const begin = plain('BEGIN ISOLATION LEVEL SERIALIZABLE; LOCK TABLE ql3.fence IN ACCESS SHARE MODE');
-const beginClosed = plain('BEGIN ISOLATION LEVEL SERIALIZABLE; LOCK TABLE ql3.fence IN ACCESS EXCLUSIVE MODE');
+// The lock comes before the first read, which takes the snapshot: what the lock has waited for is seen. What is asked in
+// here goes by keys, and planning it anew each time cost more than doing it. All of it is one statement: the server
+// answers it once.
+const generic = 'SET LOCAL plan_cache_mode = force_generic_plan';
+const lockFence = 'LOCK TABLE ql3.fence IN ACCESS SHARE MODE';
+const beginOfRun = plain(['BEGIN ISOLATION LEVEL REPEATABLE READ', generic, lockFence].join('; '));
+const begin = plain(['BEGIN ISOLATION LEVEL SERIALIZABLE', generic, lockFence].join('; '));
+const beginClosed = plain(['BEGIN ISOLATION LEVEL SERIALIZABLE', generic, closeFence.text].join('; '));
 const savepoint = plain('SAVEPOINT operation');
 const rollbackToSavepoint = plain('ROLLBACK TO SAVEPOINT operation');
 const commit = plain('COMMIT');
