@@ -1,6 +1,6 @@
 // A PostgreSQL server for tests and the bench: out of the npm package, or the binaries that QL_TEST_PG_BIN names; in a
-// temporary folder (in memory where that can be had, for tests), on a Unix socket there and nowhere else, as a user that
-// is not root, ended with whoever started it.
+// temporary folder, in memory where that can be had and no other is named, on a Unix socket there and, unless it is
+// told otherwise, nowhere else; as a user that is not root, ended with whoever started it.
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import {
@@ -40,8 +40,8 @@ type Programs = { readonly bin: string; readonly env: Record<string, string> };
 type Identity = { readonly uid?: number; readonly gid?: number };
 
 /**
- * Makes a cluster in a folder of `parent` and starts it; resolves when it takes connections. `settings` are added to its
- * command line.
+ * Makes a cluster in a folder of `parent` and starts it; resolves when it takes connections. `settings` are added to
+ * its command line.
  */
 export async function startPostgres(
   settings: Readonly<Record<string, string>> = {},

@@ -26,8 +26,7 @@ async function carryOut(batch) {
 
 await measureSubject({
   start: (length) => boss.send('step', { left: length }),
-  work: () =>
-    boss.work('step', { batchSize: atOnce, burstWhenBatchFull: true, pollingIntervalSeconds: 0.5 }, carryOut),
+  work: () => boss.work('step', { batchSize: atOnce, burstWhenBatchFull: true, pollingIntervalSeconds: 0.5 }, carryOut),
   async isDrained() {
     const { rows } = await boss.getDb().executeSql(`SELECT 1 FROM pgboss.job WHERE state < 'completed' LIMIT 1`);
     return rows.length === 0;

@@ -4,6 +4,7 @@ import type { Alarm, Clock } from '../../core/ports.ts';
 import type { Lease, Leases } from '../leases.ts';
 import type { Connection, Statement } from './connection.ts';
 import { toEdgeError } from './failure.ts';
+import { gather } from './gathered.ts';
 import { channel, Listener } from './listener.ts';
 import { Pool } from './pool.ts';
 import { statement, type Values } from './query.ts';
@@ -40,7 +41,9 @@ const claimSql = `WITH free AS MATERIALIZED (
       SELECT FROM ql3.workers AS w WHERE w.worker_id = held.worker_id AND w.expires_at > clock_timestamp()
     )
   RETURNING run_id, token`;
-const dropSql = 'DELETE FROM ql3.run_leases WHERE run_id = :runId AND worker_id = :workerId AND token = :token';
+const dropSql = `DELETE FROM ql3.run_leases AS l
+  USING jsonb_to_recordset(:leases) AS d ("runId" text, "workerId" text, token bigint)
+  WHERE l.run_id = d."runId" AND l.worker_id = d."workerId" AND l.token = d.token`;
 const resignSql = `WITH gone AS (DELETE FROM ql3.workers WHERE worker_id = :workerId)
   UPDATE ql3.run_leases SET held_until = '-infinity' WHERE worker_id = :workerId`;
 const toHaltSql = `SELECT l.run_id FROM ql3.run_leases AS l JOIN ql3.runs AS r ON r.run_id = l.run_id
@@ -51,7 +54,7 @@ const haltedSql = `UPDATE ql3.run_leases SET has_halted = true
 const findSql = `SELECT l.worker_id, l.has_halted, coalesce(w.described, '') AS described,
     l.held_until > clock_timestamp() OR coalesce(w.expires_at > clock_timestamp(), false) AS is_held
   FROM ql3.run_leases AS l LEFT JOIN ql3.workers AS w ON w.worker_id = l.worker_id WHERE l.run_id = :runId`;
-const notifySql = 'SELECT pg_notify(:channel, :what)';
+const notifySql = 'SELECT pg_notify(:channel, w.what) FROM jsonb_array_elements_text(:words) AS w (what)';
 const putSql = `INSERT INTO ql3.package_contents (lock_digest, path, bytes)
   VALUES (decode(:lockDigest, 'hex'), :path, decode(:bytes, 'base64')) ON CONFLICT DO NOTHING`;
 const getSql = `SELECT encode(bytes, 'base64') AS bytes FROM ql3.package_contents
@@ -87,7 +90,7 @@ export function openLeases(options: LeasesOptions): Leases {
       const rows = await ask(claimSql, { workerId, limit, leaseMs });
       return rows.map((row) => ({ runId: `${row['run_id']}`, workerId, token: Number(row['token']) }));
     },
-    drop: async (lease) => void (await ask(dropSql, lease)),
+    drop: gather(async (ended: readonly Lease[]) => void (await ask(dropSql, { leases: JSON.stringify(ended) }))),
     resign: async (workerId) => void (await ask(resignSql, { workerId })),
     toHalt: async (workerId) => (await ask(toHaltSql, { workerId })).map((row) => `${row['run_id']}`),
     noteHalted: async (lease) => void (await ask(haltedSql, lease)),
@@ -102,7 +105,9 @@ export function openLeases(options: LeasesOptions): Leases {
             hasHalted: row['has_halted'] === 't',
           };
     },
-    notify: async (what) => void (await ask(notifySql, { channel, what })),
+    notify: gather(async (words: readonly string[]) => {
+      await ask(notifySql, { channel, words: JSON.stringify([...new Set(words)]) });
+    }),
     listen(onWord) {
       listener = new Listener({ ...options, onWord });
     },

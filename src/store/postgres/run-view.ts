@@ -6,7 +6,7 @@ import { isTerminalAttempt, isTerminalStep } from '../../core/states.ts';
 import type { ReadRequest } from '../../protocol/reads.ts';
 import type { Known } from './known.ts';
 import type { ReadPart } from './query.ts';
-import { decodePresent, decodeStep, settlePlan, type StepJson } from './reads-run.ts';
+import { decodePresent, decodeStep, type StepJson, settlePlan } from './reads-run.ts';
 
 type ViewJson = Omit<StepJson, 'step' | 'attempts'> & {
   readonly run: { readonly planDigest: string };
@@ -66,7 +66,7 @@ const viewSql = `SELECT jsonb_build_object(
 
 const held: ReadonlySet<string> = new Set(['step', 'run', 'plan']);
 
-/** The view that these reads, all of one run, can be answered from; null where it lacks some, or there is none to gain. */
+/** The view that these reads, all of one run, can be answered from; null where it would lack some. */
 export function createViewPart(
   known: Known,
 ): (runId: string, requests: readonly ReadRequest[]) => ReadPart<RunView | null> | null {
@@ -116,8 +116,12 @@ function viewOf(json: ViewJson, place: Place): RunView {
     holds: (requests) =>
       requests.every((request) => {
         const stepRunId = stepOf(request);
-        return held.has(request.name) && 'runId' in request.args && request.args.runId === runId
-          && (stepRunId === null || holdsStep(stepRunId));
+        return (
+          held.has(request.name) &&
+          'runId' in request.args &&
+          request.args.runId === runId &&
+          (stepRunId === null || holdsStep(stepRunId))
+        );
       }),
     answer(request) {
       switch (request.name) {

@@ -1,12 +1,12 @@
 // One try of one operation, with all that follows it, as one transaction on one session (how isolated: scope.ts). Owns
 // what is sent together, and what a failure says of the outcome; never tries anything again.
 //
-//   [BEGIN, LOCK, reads] ─▶ decide ─▶ … ─▶ [writes, COMMIT]                                          alone, or of one run
-//   [BEGIN, LOCK, reads] ─▶ decide ─▶ [writes, SAVEPOINT, reads] ─▶ decide ─▶ … ─▶ [writes, COMMIT]    other followers
+//   [BEGIN, LOCK, reads] ─▶ decide ─▶ … ─▶ [writes, COMMIT]                              alone, or of one run
+//   [BEGIN, LOCK, reads] ─▶ decide ─▶ [writes, SAVEPOINT, reads] ─▶ … ─▶ [writes, COMMIT]    other followers
 //
-// Each pair of brackets is one round trip. A run that was read once is held (run-view.ts): what follows on it is decided
-// without asking again, and all of it is one change. What was sent together cannot be told apart where it fails: such a
-// try ends `unclear`, and the next one is `careful`, with a round trip for each of them.
+// Each pair of brackets is one round trip. A run that was read is held (run-view.ts): what follows on it is decided
+// without asking again, and all of it is one change. What was sent together cannot be told apart where it fails: such
+// a try ends `unclear`, and the next one is `careful`, with a round trip for each of them.
 import { assert } from '../../core/errors.ts';
 import { limits } from '../../core/limits.ts';
 import type { Now } from '../../core/ports.ts';
@@ -59,8 +59,8 @@ export type Tried =
 
 const plain = (text: string): Statement => ({ text, values: [], name: null });
 const closeFence = plain('LOCK TABLE ql3.fence IN ACCESS EXCLUSIVE MODE');
-// The lock comes before the first read, which takes the snapshot: what the lock has waited for is seen. What is asked in
-// here goes by keys, and planning it anew each time cost more than doing it. All of it is one statement: the server
+// The lock comes before the first read, which takes the snapshot: what the lock has waited for is seen. What is asked
+// in here goes by keys, and planning it anew each time cost more than doing it. All of it is one statement: the server
 // answers it once.
 const generic = 'SET LOCAL plan_cache_mode = force_generic_plan';
 const lockFence = 'LOCK TABLE ql3.fence IN ACCESS SHARE MODE';
