@@ -59,11 +59,18 @@ const putSql = `INSERT INTO ql3.package_contents (lock_digest, path, bytes)
   VALUES (decode(:lockDigest, 'hex'), :path, decode(:bytes, 'base64')) ON CONFLICT DO NOTHING`;
 const getSql = `SELECT encode(bytes, 'base64') AS bytes FROM ql3.package_contents
   WHERE lock_digest = decode(:lockDigest, 'hex') AND path = :path`;
+const leasesSql = `SELECT ql3.check_lease(l."runId", l."workerId", l.token)
+  FROM jsonb_to_recordset(:leases) AS l ("runId" text, "workerId" text, token bigint)`;
 const leaseSql = 'SELECT ql3.check_lease(:runId, :workerId, :token)';
 
 /** Raises QL002 where the lease is over. */
 export function leaseStatement({ runId, workerId, token }: Lease): Statement {
   return statement(leaseSql, { runId, workerId, token });
+}
+
+/** Raises QL002 where one of them is over. */
+export function leasesStatement(leases: readonly Lease[]): Statement {
+  return statement(leasesSql, { leases: JSON.stringify(leases) });
 }
 
 export type LeasesOptions = {

@@ -4,8 +4,9 @@
 import type { RunAttempt, RunRows, StepRun } from '../../core/records.ts';
 import { isTerminalAttempt, isTerminalStep } from '../../core/states.ts';
 import type { ReadRequest } from '../../protocol/reads.ts';
+import type { Statement } from './connection.ts';
 import type { Known } from './known.ts';
-import type { ReadPart } from './query.ts';
+import { type ReadPart, statement } from './query.ts';
 import { decodePresent, decodeStep, type StepJson, settlePlan } from './reads-run.ts';
 
 type ViewJson = Omit<StepJson, 'step' | 'attempts'> & {
@@ -64,6 +65,12 @@ const viewSql = `SELECT jsonb_build_object(
   FROM (SELECT * FROM ql3.runs WHERE run_id = :runId FOR UPDATE) AS r
   LEFT JOIN ql3.plugin_package_workflow_admissions AS l ON l.run_id = r.run_id`;
 
+// The same of several runs, in the order in which they are asked for.
+const viewsSql = `SELECT (VIEW) AS view, (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS "nowMs"
+  FROM jsonb_to_recordset(:asked) AS asked (
+    "runId" text, "stepRunId" text, "knownPlan" text, "knownRevision" text
+  )`.replace('VIEW', viewSql.replaceAll(/(?<!:):(runId|stepRunId|knownPlan|knownRevision)/g, 'asked."$1"'));
+
 const held: ReadonlySet<string> = new Set(['step', 'run', 'plan']);
 
 /** The view that these reads, all of one run, can be answered from; null where it would lack some. */
@@ -83,6 +90,11 @@ export function createViewPart(
       decode: (json) => (json === null ? null : viewOf(json as ViewJson, { known, kept, revision, runId, stepRunId })),
     };
   };
+}
+
+/** Views of several runs as one statement: a row each, `view` being what its part decodes. All are locked. */
+export function combineViews(parts: readonly ReadPart<RunView | null>[]): Statement {
+  return statement(viewsSql, { asked: JSON.stringify(parts.map(({ values }) => values)) });
 }
 
 function stepOf({ args }: ReadRequest): string | null {

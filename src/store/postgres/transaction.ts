@@ -64,13 +64,13 @@ const closeFence = plain('LOCK TABLE ql3.fence IN ACCESS EXCLUSIVE MODE');
 // answers it once.
 const generic = 'SET LOCAL plan_cache_mode = force_generic_plan';
 const lockFence = 'LOCK TABLE ql3.fence IN ACCESS SHARE MODE';
-const beginOfRun = plain(['BEGIN ISOLATION LEVEL REPEATABLE READ', generic, lockFence].join('; '));
+export const beginOfRun = plain(['BEGIN ISOLATION LEVEL REPEATABLE READ', generic, lockFence].join('; '));
 const begin = plain(['BEGIN ISOLATION LEVEL SERIALIZABLE', generic, lockFence].join('; '));
 const beginClosed = plain(['BEGIN ISOLATION LEVEL SERIALIZABLE', generic, closeFence.text].join('; '));
 const savepoint = plain('SAVEPOINT operation');
 const rollbackToSavepoint = plain('ROLLBACK TO SAVEPOINT operation');
-const commit = plain('COMMIT');
-const rollback = plain('ROLLBACK');
+export const commit = plain('COMMIT');
+export const rollback = plain('ROLLBACK');
 
 export type TryOptions = TransactionParts & {
   readonly isCareful: boolean;
@@ -351,7 +351,7 @@ function failureOf(operation: Operation, error: unknown): Tried {
  * Why nobody can say whether a COMMIT happened; null where it is certain. An ERROR was told before the commit point.
  * A warning is told behind it: committed here, perhaps not on the standby.
  */
-function findDoubt(answer: Answer, warnings: readonly string[]): unknown {
+export function findDoubt(answer: Answer, warnings: readonly string[]): unknown {
   if ('error' in answer) {
     return isSessionLost(answer.error) ? answer.error : null;
   }

@@ -11,6 +11,7 @@ import { statement, type Values } from './query.ts';
 import { ledgerStep } from './reads-admission.ts';
 
 const appendSql = 'SELECT ql3.append(:change)';
+const appendAllSql = 'SELECT ql3.append(c.value) FROM jsonb_array_elements(:changes) AS c';
 const admitSql = 'SELECT ql3.admit(:admission)';
 const insertInstallationSql = 'INSERT INTO ql3.package_installations (record) VALUES (:record)';
 const moveInstallationSql = `WITH moved AS (
@@ -122,6 +123,11 @@ function joinMoved<T extends { readonly id: string }>(
 /** Writes the events of a change, and exactly the records that it names. */
 export function writeChange(change: Change): Statement {
   return statement(appendSql, { change: encodeJson(change) });
+}
+
+/** As `writeChange`, of several runs. */
+export function writeChanges(changes: readonly Change[]): Statement {
+  return statement(appendAllSql, { changes: encodeJson(changes) });
 }
 
 type Writes = {
