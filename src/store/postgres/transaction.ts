@@ -19,7 +19,7 @@ import { combineReads } from './query.ts';
 import type { PartOfRequest, ViewOfRun } from './reads.ts';
 import type { RunView } from './run-view.ts';
 import { findOnlyRun } from './scope.ts';
-import { type Change, foldAppend, joinChanges, writeChange, writeLedger } from './writes.ts';
+import { type Change, foldAppend, joinChanges, writeChanges, writeLedger } from './writes.ts';
 
 export type Work = {
   readonly operation: Operation;
@@ -235,7 +235,7 @@ class Transaction {
   }
 
   #takeUnsent(): Statement[] {
-    const unsent = this.#change === null ? this.#unsent : [...this.#unsent, writeChange(this.#change)];
+    const unsent = this.#change === null ? this.#unsent : [...this.#unsent, writeChanges([this.#change])];
     this.#unsent = [];
     this.#change = null;
     return unsent;

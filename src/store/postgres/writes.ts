@@ -10,8 +10,7 @@ import { encodeJson } from './jsonb.ts';
 import { statement, type Values } from './query.ts';
 import { ledgerStep } from './reads-admission.ts';
 
-const appendSql = 'SELECT ql3.append(:change)';
-const appendAllSql = 'SELECT ql3.append(c.value) FROM jsonb_array_elements(:changes) AS c';
+const appendSql = 'SELECT ql3.append(:changes)';
 const admitSql = 'SELECT ql3.admit(:admission)';
 const insertInstallationSql = 'INSERT INTO ql3.package_installations (record) VALUES (:record)';
 const moveInstallationSql = `WITH moved AS (
@@ -120,14 +119,9 @@ function joinMoved<T extends { readonly id: string }>(
   return [...joined.values()];
 }
 
-/** Writes the events of a change, and exactly the records that it names. */
-export function writeChange(change: Change): Statement {
-  return statement(appendSql, { change: encodeJson(change) });
-}
-
-/** As `writeChange`, of several runs. */
+/** Writes the events of changes, of as many runs, and exactly the records that they name. */
 export function writeChanges(changes: readonly Change[]): Statement {
-  return statement(appendAllSql, { changes: encodeJson(changes) });
+  return statement(appendSql, { changes: encodeJson(changes) });
 }
 
 type Writes = {
