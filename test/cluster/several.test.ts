@@ -104,6 +104,8 @@ t.test('with leave it runs again, on the machine that is there', async (t) => {
   ground.serve('two');
   await ground.until(() => gated.pids().length === 2);
   process.kill(gated.pids()[0]!, 'SIGKILL');
+  // Until it is gone, it may still take what lets the other one pass.
+  await ground.until(() => !existsSync(`/proc/${gated.pids()[0]}`));
   gated.release();
   await ground.until(() => isOver(ground, runId));
   const { run, steps } = await ground.show(runId);
