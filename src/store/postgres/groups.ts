@@ -42,7 +42,7 @@ export function createGroups(options: GroupsOptions): (operation: Operation, lea
   };
 }
 
-/** Settles every member; never rejects. */
+/** Settles every member, or has each of them carried out by itself; never rejects. */
 async function carryOutGroup(group: readonly Waiting[], options: GroupsOptions): Promise<void> {
   const { committed, doubted } = options;
   let together: Together;
@@ -74,7 +74,10 @@ async function carryOutGroup(group: readonly Waiting[], options: GroupsOptions):
       member.resolve(part.outcome);
     }
   }
-  await Promise.all(apart);
+  // Those that fell out of a group keep nobody waiting: what they meet may take seconds.
+  if (group.length === 1) {
+    await Promise.all(apart);
+  }
 }
 
 async function tryOn(group: readonly Waiting[], carrying: CarrierOptions): Promise<Together> {
