@@ -12,7 +12,6 @@ const { url, data, length, atOnce } = options;
 await migratePostgres({ url });
 const caller = await openClusterRuntime({ url, data: join(data, 'caller'), drives: false });
 await caller.install(options.package);
-const sessions = options.sessions === undefined ? {} : { connectionsMax: options.sessions };
 const last = new Set(['one', `s${length - 1}`]);
 const handlers = {
   'chain/work': ({ stepKey }) => {
@@ -32,7 +31,7 @@ await measureSubject({
   },
   async work() {
     tripsOf.caller = caller.roundTrips;
-    runtime = await openClusterRuntime({ url, data: join(data, 'worker'), handlers, concurrency: atOnce, ...sessions });
+    runtime = await openClusterRuntime({ url, data: join(data, 'worker'), handlers, concurrency: atOnce });
   },
   isDrained: async () => (await runtime.counts()).runningCount === 0,
   roundTrips: () => runtime?.roundTrips ?? caller.roundTrips,

@@ -28,8 +28,6 @@ type Measured = {
 
 const workload = { length: 8, chains: 200, singles: 1_000, atOnce: 32 };
 const commits = 400;
-// Sessions of one library: as many as it may have work under way. A pool of fewer waits for the disk.
-const sessions = workload.atOnce;
 const times = 3;
 const tripsMax = 3;
 
@@ -94,7 +92,7 @@ async function measure(bench: Bench, server: Server): Promise<Measured> {
       server.withDatabase((url) => {
         const data = join(place, 'data');
         mkdirSync(data);
-        const own = { library: postgresFile(bench), data, package: writeWork(place), sessions };
+        const own = { library: postgresFile(bench), data, package: writeWork(place) };
         return runProgram<Answer>('cluster-product.mjs', { ...workload, ...own, url });
       }),
     );
