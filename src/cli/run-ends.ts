@@ -6,7 +6,6 @@ import { isTerminalRun } from '../core/states.ts';
 import type { AdvanceOutcome } from '../protocol/advance.ts';
 import type { ConvergeOutcome } from '../protocol/cancel.ts';
 import { read } from '../protocol/reads.ts';
-import type { ReadPort } from '../runtime/verification.ts';
 import type { Settled, Store } from '../store/store.ts';
 
 /** Called after the commit in which the run ended, with its record as it is then. */
@@ -56,11 +55,4 @@ function endedRunOf({ operation, outcome }: Settled): readonly string[] {
   const isEnd =
     (operation.name === 'advance' && kind === 'terminal') || (operation.name === 'converge' && kind === 'ended');
   return isEnd ? [runId] : [];
-}
-
-/** Whether nothing comes after an event: the run has ended with it, was set aside, or is not there. */
-export async function hasEnded(reads: ReadPort, runId: string, last: number): Promise<boolean> {
-  const rows = await reads.read(read('run', { runId }));
-  const isAside = (await reads.read(read('setAside', { runId }))) !== null;
-  return rows === null || isAside || (isTerminalRun(rows.run.status) && rows.run.eventSequence === last);
 }

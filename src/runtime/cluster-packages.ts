@@ -1,7 +1,7 @@
 // Package files where several processes share a database: their bytes go with the installation, and whoever lacks them
 // fetches them by the digest under which they were installed. Owns nothing of what a package is.
 import { existsSync } from 'node:fs';
-import { mkdir, rename, rm, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, rename, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { EdgeError } from '../core/errors.ts';
 import { sha256 } from '../core/hash.ts';
@@ -41,11 +41,14 @@ export async function bringPackage(packages: ClusterPackages, runId: string): Pr
   if (lockDigest === undefined) {
     return;
   }
+  const directory = join(packagesDirectory, lockDigest);
+  if (guard.knows(lockDigest) && existsSync(directory)) {
+    return;
+  }
   const files = await store.read(read('packageFiles', { lockDigest }));
   if (files === null) {
     throw missing(lockDigest, 'the list of its files');
   }
-  const directory = join(packagesDirectory, lockDigest);
   if (!existsSync(directory)) {
     const facts = await store.read(read('packageOfRun', { runId }));
     const reach = facts?.revision === undefined ? 'owner' : reachOf(facts.revision);
@@ -67,6 +70,7 @@ async function fetchFiles(packages: ClusterPackages, { lockDigest, files, reach 
   const directory = join(packagesDirectory, lockDigest);
   // Another process of this machine may fetch the same, and so may an earlier worker of this one.
   fetches += 1;
+  await removeForsaken(packagesDirectory);
   const partial = `${directory}.${process.pid}-${fetches}.partial`;
   try {
     await rm(partial, { recursive: true, force: true });
@@ -91,6 +95,17 @@ async function fetchFiles(packages: ClusterPackages, { lockDigest, files, reach 
   } catch (error) {
     await rm(partial, { recursive: true, force: true }).catch(() => {});
     throw storageError(error, `fetch package files ${lockDigest}`);
+  }
+}
+
+/** What processes that are gone were fetching. A pid that another process has by now only keeps it a while longer. */
+async function removeForsaken(packagesDirectory: string): Promise<void> {
+  const names = existsSync(packagesDirectory) ? await readdir(packagesDirectory) : [];
+  for (const name of names) {
+    const pid = /^[0-9a-f]{64}\.([0-9]+)-[0-9]+\.partial$/.exec(name)?.[1];
+    if (pid !== undefined && !existsSync(`/proc/${pid}`)) {
+      await rm(join(packagesDirectory, name), { recursive: true, force: true });
+    }
   }
 }
 

@@ -4,12 +4,15 @@
 import { stopOnDefect } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
 import type { CancelAlarm } from '../core/ports.ts';
-import type { RunRows, StepRun } from '../core/records.ts';
-import { isTerminalAttempt, isTerminalRun } from '../core/states.ts';
-import { type AdmitAttemptInput, type AdmitAttemptOutcome, admitAttempt, startAttempt } from '../protocol/attempt.ts';
+import type { Run } from '../core/records.ts';
+import { isTerminalRun } from '../core/states.ts';
+import { advance } from '../protocol/advance.ts';
+import { type AdmitAttemptOutcome, admitAttempt, complete, startAttempt } from '../protocol/attempt.ts';
 import { type Decision, type Operation, operation } from '../protocol/protocol.ts';
 import { read } from '../protocol/reads.ts';
 import type { Store, Turn } from '../store/store.ts';
+import { type Carried, withFollowers } from './carried.ts';
+import { claimCounted, isStartable, limitKeyOf } from './cluster-claims.ts';
 import { isDamage, setAsideDamaged } from './damaged-runs.ts';
 import { describeError } from './log.ts';
 import { refuseWithoutRoom } from './run-directory.ts';
@@ -19,12 +22,15 @@ export type ClusterStartsOptions = StartsOptions & {
   readonly shared: Pick<Store, 'read' | 'submit'>;
   /** Makes the files of the package that a run is of be there. Rejects where they cannot be had. */
   readonly bringPackage: (runId: string) => Promise<void>;
+  readonly hasPackage: (runId: string) => boolean;
 };
 
 /** Between two looks of a run whose workflow has as many commands as it may. */
 const slotLookMs = 500;
 
-type Workflow = { readonly packageName: string; readonly workflowId: string };
+/** Workflows of which it is remembered whether they have a limit: some 100 KB. */
+const limitsKnownMax = 1_000;
+
 type Place = { readonly runId: string; readonly stepRunId: string };
 
 export class ClusterStarts implements StartsPort {
@@ -37,10 +43,12 @@ export class ClusterStarts implements StartsPort {
   readonly #waiting = new Set<string>();
   /** Steps that are being started. */
   readonly #starting = new Set<string>();
-  /** Of each run that was looked at: whether its workflow has a limit. */
+  /** Whether a workflow has a limit, by its name and generation. */
   readonly #limited = new Map<string, boolean>();
   readonly #alarms = new Map<string, CancelAlarm>();
   readonly #barred = new Set<string>();
+  /** Ends that are on their way to the database, each with the slot that it leaves. */
+  readonly #ending = new Set<object>();
   #isLooking = false;
   #holdMs = 0;
   #heldUntilMs = Number.NEGATIVE_INFINITY;
@@ -129,7 +137,81 @@ export class ClusterStarts implements StartsPort {
   }
 
   get #free(): number {
-    return this.#options.concurrencyMax - this.#running.length - this.#starting.size;
+    return this.#options.concurrencyMax - this.#running.length - this.#starting.size - this.#ending.size;
+  }
+
+  /**
+   * What an end or an advance makes ready is claimed and started in the same transaction: the end of a step and the
+   * start of the next cost one. The slot that an end leaves is kept for that until it is over.
+   */
+  carryOn<O>(submitted: Operation<O>): Carried<O> | null {
+    const isEnd = submitted.name === complete.name;
+    if (!this.#isOpen || !(isEnd || submitted.name === advance.name)) {
+      return null;
+    }
+    const ending = {};
+    const started = new Set<string>();
+    const letGo = () => {
+      for (const stepRunId of started) {
+        this.#starting.delete(stepRunId);
+      }
+      started.clear();
+    };
+    if (isEnd) {
+      this.#ending.add(ending);
+    }
+    const carried = withFollowers(submitted, {
+      begin: letGo,
+      next: (run, readyStepRunIds) =>
+        readyStepRunIds.flatMap((stepRunId) => {
+          // One of the slots that are not free is the one that is kept.
+          const free = this.#free + (isEnd ? 1 : 0);
+          if (free <= 0 || !this.#mayStart(run, stepRunId)) {
+            return [];
+          }
+          started.add(stepRunId);
+          return [this.#claimWithEnd({ runId: run.id, stepRunId })];
+        }),
+    });
+    return {
+      operation: carried,
+      over: () => {
+        letGo();
+        this.#ending.delete(ending);
+        this.#resume();
+      },
+    };
+  }
+
+  /** Where there is no place for an attempt, nothing is claimed: an end must not wait for that. */
+  #claimWithEnd(place: Place): Operation<AdmitAttemptOutcome> {
+    const trouble: { place: unknown } = { place: null };
+    this.#starting.add(place.stepRunId);
+    const { handlerNames } = this.#options;
+    const uncounted = operation(admitAttempt, { ...place, handlerNames, busyOfWorkflow: 0 });
+    const claim = this.#withBarrier(uncounted, place, trouble);
+    return {
+      ...claim,
+      decide: (rows, circumstances): Decision<AdmitAttemptOutcome> => {
+        try {
+          return claim.decide(rows, circumstances);
+        } catch (error) {
+          if (trouble.place === null || trouble.place !== error) {
+            throw error;
+          }
+          this.holdBack(describeError(error));
+          return { outcome: { kind: 'refused', reason: 'not-ready' } };
+        }
+      },
+    };
+  }
+
+  /** Whether a step may start behind an end. Where the workflow has a limit, that is counted in a transaction apart. */
+  #mayStart(run: Run, stepRunId: string): boolean {
+    const isHeld = this.#options.clock.observe().uptimeMs < this.#heldUntilMs;
+    const isTaken = this.#starting.has(stepRunId) || this.#barred.has(stepRunId);
+    const isUnlimited = this.#limited.get(limitKeyOf(run)) === false;
+    return this.#isOpen && !isHeld && !isTaken && isUnlimited && this.#options.hasPackage(run.id);
   }
 
   #lookSoon(): void {
@@ -142,18 +224,18 @@ export class ClusterStarts implements StartsPort {
   }
 
   async #look(): Promise<void> {
-    for (const runId of this.#touched) {
+    while (this.#touched.size > 0) {
       const isHeld = this.#options.clock.observe().uptimeMs < this.#heldUntilMs;
-      this.#touched.delete(runId);
-      if (!this.#isOpen || isHeld || this.#free <= 0) {
+      const free = this.#isOpen && !isHeld ? Math.max(0, this.#free) : 0;
+      // As many at once as there are slots: one after the other, the way to the server would be all that counts.
+      const [runIds, others] = [[...this.#touched].slice(0, free), [...this.#touched].slice(free)];
+      this.#touched.clear();
+      for (const runId of others) {
         this.#waiting.add(runId);
-        continue;
       }
-      try {
-        await this.#lookAt(runId);
-      } catch (error) {
-        this.#failed(runId, error);
-      }
+      await Promise.all(
+        runIds.map((runId) => this.#lookAt(runId).catch((error: unknown) => this.#failed(runId, error))),
+      );
     }
   }
 
@@ -163,7 +245,6 @@ export class ClusterStarts implements StartsPort {
     this.#alarms.delete(runId);
     const rows = await shared.read(read('run', { runId }));
     if (rows === null || isTerminalRun(rows.run.status) || rows.run.cancelRequestedAtMs !== null) {
-      this.#limited.delete(runId);
       return;
     }
     const ready = [...rows.steps.values()].filter((step) => isStartable(rows, step) && !this.#starting.has(step.id));
@@ -179,15 +260,15 @@ export class ClusterStarts implements StartsPort {
     }
   }
 
-  async #start(place: Place, workflow: Workflow): Promise<void> {
+  async #start(place: Place, run: Run): Promise<void> {
     const { shared, handlerNames } = this.#options;
     this.#starting.add(place.stepRunId);
-    const isLimited = await this.#isLimited(place).catch((error: unknown) => {
+    const isLimited = await this.#isLimited(place, run).catch((error: unknown) => {
       this.#starting.delete(place.stepRunId);
       throw error;
     });
     const claim = isLimited
-      ? claimCounted({ ...place, handlerNames }, workflow)
+      ? claimCounted({ ...place, handlerNames }, run)
       : operation(admitAttempt, { ...place, handlerNames, busyOfWorkflow: 0 });
     const trouble: { place: unknown } = { place: null };
     shared
@@ -210,14 +291,18 @@ export class ClusterStarts implements StartsPort {
       .catch(stopOnDefect);
   }
 
-  async #isLimited({ runId, stepRunId }: Place): Promise<boolean> {
-    const known = this.#limited.get(runId);
+  async #isLimited(place: Place, run: Run): Promise<boolean> {
+    const key = limitKeyOf(run);
+    const known = this.#limited.get(key);
     if (known !== undefined) {
       return known;
     }
-    const context = await this.#options.shared.read(read('step', { runId, stepRunId }));
+    const context = await this.#options.shared.read(read('step', place));
     const isLimited = context !== null && context.workflow.concurrency !== null;
-    this.#limited.set(runId, isLimited);
+    if (this.#limited.size >= limitsKnownMax) {
+      this.#limited.clear();
+    }
+    this.#limited.set(key, isLimited);
     return isLimited;
   }
 
@@ -284,25 +369,4 @@ export class ClusterStarts implements StartsPort {
     });
     this.#alarms.set(runId, cancel);
   }
-}
-
-/** The claim of a step whose workflow has a limit. Not of its run alone, so that two of them never miss each other. */
-function claimCounted(
-  claim: Omit<AdmitAttemptInput, 'busyOfWorkflow'>,
-  { packageName, workflowId }: Workflow,
-): Operation<AdmitAttemptOutcome> {
-  const counted = (busyOfWorkflow: number) => operation(admitAttempt, { ...claim, busyOfWorkflow });
-  const uncounted = counted(0);
-  return {
-    ...uncounted,
-    load: () => ({ ...uncounted.load(), busy: read('busyOfWorkflow', { packageName, workflowId }) }),
-    decide: (rows, circumstances) => counted(rows['busy'] as number).decide(rows, circumstances),
-  };
-}
-
-function isStartable({ attempts }: RunRows, step: StepRun): boolean {
-  const isTried = [...attempts.values()].some(
-    ({ stepRunId, status }) => stepRunId === step.id && !isTerminalAttempt(status),
-  );
-  return step.status === 'ready' && !isTried;
 }

@@ -8,14 +8,17 @@ import type { Operation } from '../protocol/protocol.ts';
 import type { ReadName, ReadRequest, Reads } from '../protocol/reads.ts';
 import { isLeaseOver, type Lease, type SharedStore } from '../store/leases.ts';
 import type { Settled, Store, Turn, TurnHooks } from '../store/store.ts';
+import { type Carried, findStartable } from './carried.ts';
 
 export type LeasedStoreOptions = {
   readonly shared: SharedStore;
   readonly clock: Clock;
   /** Sets who is told of what commits; null for nobody. One at a time: a worker ends before the next begins. */
   readonly hook: (hooks: Pick<TurnHooks, 'committed' | 'doubted' | 'owed'> | null) => void;
-  /** A run's history became longer. */
+  /** A run has, or may have, steps to start that were not started in the same transaction. */
   readonly onTouched: (runId: string) => void;
+  /** May add to an end what it makes ready; null for what it leaves as it is. */
+  readonly carryOn: <O>(operation: Operation<O>) => Carried<O> | null;
   /** A run that was held has ended, or was set aside; its lease is not held any more. */
   readonly onEnded: (lease: Lease) => void;
   /** A run came to be, or a cancel intent, for which others may have to be woken. */
@@ -87,11 +90,13 @@ export class LeasedStore {
 
   #committed(hooks: TurnHooks, settled: readonly Settled[]): void {
     hooks.committed(settled);
-    for (const { operation, outcome, runId } of settled) {
-      if (runId !== null && this.#held.has(runId)) {
+    for (const { operation, outcome } of settled) {
+      this.#tell(operation, outcome);
+    }
+    for (const runId of findStartable(settled)) {
+      if (this.#held.has(runId)) {
         this.#options.onTouched(runId);
       }
-      this.#tell(operation, outcome);
     }
     this.wake();
   }
@@ -140,14 +145,18 @@ export class LeasedStore {
     if (clock.observe().uptimeMs >= this.#believedUntilMs) {
       return Promise.reject(overError());
     }
-    return this.#track(
-      shared.submitUnder(operation, lease).catch((error: unknown) => {
-        if (isLeaseOver(error) && this.#held.get(lease.runId)?.token === lease.token) {
-          onLost();
-        }
-        throw error;
-      }),
-    );
+    const carried = this.#options.carryOn(operation);
+    if (carried !== null) {
+      // Whoever counts slots learns now that this one is free.
+      this.#hooks?.closing(noTurn);
+    }
+    const submitted = shared.submitUnder(carried?.operation ?? operation, lease).catch((error: unknown) => {
+      if (isLeaseOver(error) && this.#held.get(lease.runId)?.token === lease.token) {
+        onLost();
+      }
+      throw error;
+    });
+    return this.#track(submitted.finally(() => carried?.over()));
   }
 
   async #track<T>(work: Promise<T>): Promise<T> {

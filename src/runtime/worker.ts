@@ -42,6 +42,7 @@ export class Worker {
   readonly #options: WorkerOptions;
   readonly #store: LeasedStore;
   #starts: ClusterStarts | null = null;
+  #work: PackageWork | null = null;
   #engine: Engine | null = null;
   #cancelBeat: CancelAlarm | null = null;
   #cancelExpiry: CancelAlarm | null = null;
@@ -59,6 +60,7 @@ export class Worker {
     this.#store = new LeasedStore({
       ...{ shared, clock, hook },
       onTouched: (runId) => this.#starts?.touch(runId),
+      carryOn: (submitted) => this.#starts?.carryOn(submitted) ?? null,
       onEnded: (lease) => {
         this.#brought.delete(lease.runId);
         quietly(leases.drop(lease));
@@ -101,19 +103,22 @@ export class Worker {
   }
 
   #createStarts(options: StartsOptions, work: PackageWork): ClusterStarts {
-    const { shared, leases } = this.#options;
-    const { packagesDirectory, guard } = work;
+    this.#work = work;
     this.#starts = new ClusterStarts({
       ...options,
       shared: this.#store,
-      bringPackage: async (runId) => {
-        if (!this.#brought.has(runId)) {
-          await bringPackage({ store: shared, leases, packagesDirectory, guard }, runId);
-          this.#brought.add(runId);
-        }
-      },
+      hasPackage: (runId) => this.#brought.has(runId),
+      bringPackage: (runId) => this.#bringPackage(runId),
     });
     return this.#starts;
+  }
+
+  async #bringPackage(runId: string): Promise<void> {
+    const { shared, leases } = this.#options;
+    if (this.#work !== null && !this.#brought.has(runId)) {
+      await bringPackage({ ...this.#work, store: shared, leases }, runId);
+      this.#brought.add(runId);
+    }
   }
 
   /** A margin for clocks that do not go alike, and for a launcher between its look and its start. */
@@ -213,16 +218,21 @@ export class Worker {
     if (wanted <= 0 || this.#options.clock.observe().uptimeMs >= this.#store.believedUntilMs) {
       return;
     }
-    for (const lease of await leases.claim(workerId, wanted)) {
-      if (this.#state === 'open') {
-        this.#store.take(lease);
-        await this.#takeOver(lease);
-      }
-    }
+    const claimed = await leases.claim(workerId, wanted);
+    await Promise.all(
+      claimed.map(async (lease) => {
+        if (this.#state === 'open') {
+          this.#store.take(lease);
+          await this.#takeOver(lease);
+        }
+      }),
+    );
   }
 
   async #takeOver({ runId }: Lease): Promise<void> {
     try {
+      // Before it is moved on: what that makes ready is started with it.
+      await this.#bringPackage(runId);
       await this.#engine?.runtime.takeOver.recover(runId);
     } catch (error) {
       stopOnDefect(error);
@@ -230,8 +240,8 @@ export class Worker {
         this.#options.log(`run ${runId}: not taken over yet: ${describeError(error)}`);
         this.#engine?.runtime.takeOver.doubt();
       }
+      this.#starts?.touch(runId);
     }
-    this.#starts?.touch(runId);
   }
 
   /**

@@ -59,6 +59,7 @@ function openScene() {
     shared,
     clock,
     hook: (hooks) => hooked.push(hooks),
+    carryOn: () => null,
     onTouched: (runId) => told.push(`touched ${runId}`),
     onEnded: (lease) => told.push(`ended ${lease.runId} ${lease.token} ${store.held.has(lease.runId)}`),
     onNews: (what) => told.push(`news ${what}`),
@@ -147,7 +148,7 @@ t.test('from the end of what is believed on, nothing is sent under a lease, unti
 t.test('before anything is believed, nothing is sent under a lease', async (t) => {
   const { shared, sent } = createShared();
   const quiet = () => {};
-  const hooks = { hook: quiet, onTouched: quiet, onEnded: quiet, onNews: quiet, onLost: quiet };
+  const hooks = { hook: quiet, carryOn: () => null, onTouched: quiet, onEnded: quiet, onNews: quiet, onLost: quiet };
   const store = new LeasedStore({ shared, clock: createTestClock(), ...hooks });
   store.take({ runId: 'mine', workerId: 'worker', token: 1 });
   await t.rejects(store.submit(advanceOf('mine')), refused);
@@ -210,22 +211,19 @@ t.test('a lease is let go when its run has ended or is set aside, and only then'
 });
 
 t.test(
-  'of a commit first the runtime is told, then which runs grew, then what ended, and closing comes last',
+  'of a commit first the runtime is told, then what ended, then which runs have steps to start, and closing comes last',
   async (t) => {
     const { store, told, commit } = openScene();
     store.take({ runId: 'second', workerId: 'worker', token: 1 });
+    store.take({ runId: 'third', workerId: 'worker', token: 1 });
     commit(
-      done(advanceOf('second'), { kind: 'advanced', runId: 'second', readyStepRunIds: [] }, 'second'),
+      done(advanceOf('second'), { kind: 'advanced', runId: 'second', readyStepRunIds: ['a'] }, 'second'),
+      done(advanceOf('third'), { kind: 'advanced', runId: 'third', readyStepRunIds: [] }, 'third'),
       done(advanceOf('mine'), { kind: 'terminal', runId: 'mine', status: 'succeeded' }, 'mine'),
-      done(advanceOf('mine'), { kind: 'unchanged', runId: 'mine', readyStepRunIds: [] }),
+      done(advanceOf('mine'), { kind: 'unchanged', runId: 'mine', readyStepRunIds: ['b'] }),
       done(cancelOf('other'), { kind: 'requested' }, 'other'),
     );
-    const expected = [
-      'committed advance,advance,advance,cancel',
-      'touched second',
-      'touched mine',
-      'ended mine 3 false',
-    ];
+    const expected = ['committed advance,advance,advance,advance,cancel', 'ended mine 3 false', 'touched second'];
     t.same(told, expected);
     store.wake();
     store.wake();
@@ -314,7 +312,7 @@ t.test(
     t.equal(await first, 'answered');
     await settle();
     t.equal(isClosed, false);
-    commit(done(advanceOf('mine'), { kind: 'advanced', runId: 'mine', readyStepRunIds: [] }, 'mine'));
+    commit(done(advanceOf('mine'), { kind: 'advanced', runId: 'mine', readyStepRunIds: ['a'] }, 'mine'));
     t.same(told, ['committed advance', 'touched mine'], 'what commits until then is told');
     t.not(hooked.at(-1), null);
     sent[1]!.reject(new EdgeError('busy', 'others are in the way', { hint: 'try again' }));

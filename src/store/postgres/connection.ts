@@ -1,6 +1,7 @@
 // One session with the server. Owns its socket and what becomes of it; sends several statements at once and waits for
 // all their answers. Knows nothing of transactions. An error of the connection, whenever it strikes, goes to whoever
 // waits for an answer, and otherwise only marks the session as broken: it never ends the process.
+import { Socket } from 'node:net';
 import { Client } from 'pg';
 import { bounds } from './bounds.ts';
 import { toEdgeError } from './failure.ts';
@@ -25,14 +26,16 @@ const types = { getTypeParser: (oid: number) => (oid === jsonbOid ? decodeJson :
 
 export class Connection {
   readonly #client: Client;
+  readonly #socket: Socket;
   #isBroken = false;
   /** What the server warned of since the last look. */
   #warnings: string[] = [];
   /** How often this session sent something and waited. */
   roundTrips = 0;
 
-  private constructor(client: Client) {
+  private constructor(client: Client, socket: Socket) {
     this.#client = client;
+    this.#socket = socket;
     client.on('error', () => {
       this.#isBroken = true;
     });
@@ -48,8 +51,10 @@ export class Connection {
 
   /** Throws `unavailable` where the server cannot be reached or refuses. */
   static async open(url: string): Promise<Connection> {
+    const socket = new Socket();
     const client = new Client({
       connectionString: url,
+      stream: () => socket,
       application_name: 'qinglong-edge',
       connectionTimeoutMillis: bounds.connectMsMax,
       statement_timeout: bounds.statementMsMax,
@@ -60,7 +65,7 @@ export class Connection {
       pipeline: true,
       types: types as never,
     });
-    const connection = new Connection(client);
+    const connection = new Connection(client, socket);
     try {
       await client.connect();
       return connection;
@@ -78,17 +83,21 @@ export class Connection {
   /** Sends all of them at once; resolves with their answers, in order, when the last one is there. Never rejects. */
   exchange(statements: readonly Statement[]): Promise<readonly Answer[]> {
     this.roundTrips += 1;
-    return Promise.all(
-      statements.map(async ({ text, values, name }): Promise<Answer> => {
-        try {
-          const query = { text, values: [...values], ...(name === null ? {} : { name }) };
-          const { rows, command } = await this.#client.query(query);
-          return { rows, command };
-        } catch (error) {
-          return { error };
-        }
-      }),
-    );
+    // One system call, and one wake-up of the server, for all of them: a third of this process's time was that.
+    this.#socket.cork();
+    const answers = statements.map((statement) => this.#send(statement));
+    this.#socket.uncork();
+    return Promise.all(answers);
+  }
+
+  async #send({ text, values, name }: Statement): Promise<Answer> {
+    try {
+      const query = { text, values: [...values], ...(name === null ? {} : { name }) };
+      const { rows, command } = await this.#client.query(query);
+      return { rows, command };
+    } catch (error) {
+      return { error };
+    }
   }
 
   /** Calls back for each word that is notified on a channel that this session listens to, and once when it ends. */

@@ -1,12 +1,12 @@
 // Leases: which runtime carries which run on. Owns their statements, on a session of its own so that saying in time
 // that one lives never waits behind work; decides nothing about when.
-import { sha256 } from '../../core/hash.ts';
 import type { Alarm, Clock } from '../../core/ports.ts';
 import type { Lease, Leases } from '../leases.ts';
-import type { Connection, Statement } from './connection.ts';
-import { toEdgeError } from './failure.ts';
+import { Asked } from './asked.ts';
+import type { Statement } from './connection.ts';
+import { createContents } from './contents.ts';
+import { gather } from './gathered.ts';
 import { channel, Listener } from './listener.ts';
-import { Pool } from './pool.ts';
 import { statement, type Values } from './query.ts';
 
 const registerSql = `INSERT INTO ql3.workers (worker_id, described, expires_at)
@@ -52,7 +52,9 @@ const claimSql = `WITH free AS MATERIALIZED (
     SET worker_id = excluded.worker_id, token = excluded.token, held_until = excluded.held_until, has_halted = false
     WHERE held.token = excluded.token - 1 AND held.held_until < clock_timestamp()
   RETURNING run_id, token`;
-const dropSql = 'DELETE FROM ql3.run_leases WHERE run_id = :runId AND worker_id = :workerId AND token = :token';
+const dropSql = `DELETE FROM ql3.run_leases AS l
+  USING jsonb_to_recordset(:leases) AS d ("runId" text, "workerId" text, token bigint)
+  WHERE l.run_id = d."runId" AND l.worker_id = d."workerId" AND l.token = d.token`;
 const resignSql = `WITH gone AS (DELETE FROM ql3.workers WHERE worker_id = :workerId)
   UPDATE ql3.run_leases SET held_until = '-infinity' WHERE worker_id = :workerId`;
 const toHaltSql = `SELECT l.run_id FROM ql3.run_leases AS l JOIN ql3.runs AS r ON r.run_id = l.run_id
@@ -66,19 +68,19 @@ const findSql = `SELECT l.worker_id, l.has_halted, coalesce(w.described, '') AS 
 const workersSql = `SELECT w.worker_id, w.described,
     (SELECT count(*) FROM ql3.run_leases AS l WHERE l.worker_id = w.worker_id) AS runs
   FROM ql3.workers AS w WHERE w.expires_at > clock_timestamp() ORDER BY w.worker_id`;
-const notifySql = 'SELECT pg_notify(:channel, :what)';
-// What is damaged there gives way: a digest has one set of bytes.
-const clearOtherSql = `DELETE FROM ql3.package_contents
-  WHERE lock_digest = decode(:lockDigest, 'hex') AND path = :path AND sha256(bytes) <> decode(:sha256, 'hex')`;
-const putSql = `INSERT INTO ql3.package_contents (lock_digest, path, bytes)
-  VALUES (decode(:lockDigest, 'hex'), :path, decode(:bytes, 'base64')) ON CONFLICT DO NOTHING`;
-const getSql = `SELECT encode(bytes, 'base64') AS bytes FROM ql3.package_contents
-  WHERE lock_digest = decode(:lockDigest, 'hex') AND path = :path`;
+const notifySql = 'SELECT pg_notify(:channel, w.what) FROM jsonb_array_elements_text(:words) AS w (what)';
+const leasesSql = `SELECT ql3.check_lease(l."runId", l."workerId", l.token)
+  FROM jsonb_to_recordset(:leases) AS l ("runId" text, "workerId" text, token bigint)`;
 const leaseSql = 'SELECT ql3.check_lease(:runId, :workerId, :token)';
 
 /** Raises QL003 where the lease is over. */
 export function leaseStatement({ runId, workerId, token }: Lease): Statement {
   return statement(leaseSql, { runId, workerId, token });
+}
+
+/** Raises QL003 where one of them is over. */
+export function leasesStatement(leases: readonly Lease[]): Statement {
+  return statement(leasesSql, { leases: JSON.stringify(leases) });
 }
 
 export type LeasesOptions = {
@@ -91,21 +93,22 @@ export type LeasesOptions = {
 /** Opens no session before it is asked for something. */
 export function openLeases(options: LeasesOptions): Leases {
   const { url, leaseMs } = options;
-  const pool = new Pool(url, 1);
+  const session = new Asked(url);
+  // On a session of its own: nothing that waits for a lock must keep it from being said in time that one lives.
+  const beats = new Asked(url);
   let listener: Listener | null = null;
-  const ask = (sql: string, values: Values) => askPool(pool, statement(sql, values));
-  return {
-    leaseMs,
+  const ask = (sql: string, values: Values) => session.ask(sql, values);
+  const renew = async (workerId: string) => (await beats.ask(renewSql, { workerId, leaseMs })).length === 1;
+  const asking: Omit<Leases, 'leaseMs' | 'renew' | 'listen' | 'close'> = {
     async register(workerId, described) {
       await ask(sweepSql, {});
       await ask(registerSql, { workerId, described, leaseMs });
     },
-    renew: async (workerId) => (await ask(renewSql, { workerId, leaseMs })).length === 1,
     async claim(workerId, limit) {
       const rows = await ask(claimSql, { workerId, limit, leaseMs });
       return rows.map((row) => ({ runId: `${row['run_id']}`, workerId, token: Number(row['token']) }));
     },
-    drop: async (lease) => void (await ask(dropSql, lease)),
+    drop: gather(async (ended: readonly Lease[]) => void (await ask(dropSql, { leases: JSON.stringify(ended) }))),
     resign: async (workerId) => void (await ask(resignSql, { workerId })),
     toHalt: async (workerId) => (await ask(toHaltSql, { workerId })).map((row) => `${row['run_id']}`),
     noteHalted: async (lease) => void (await ask(haltedSql, lease)),
@@ -126,36 +129,32 @@ export function openLeases(options: LeasesOptions): Leases {
         described: `${row['described']}`,
         runs: Number(row['runs']),
       })),
-    notify: async (what) => void (await ask(notifySql, { channel, what })),
+    notify: gather(async (words: readonly string[]) => {
+      await ask(notifySql, { channel, words: JSON.stringify([...new Set(words)]) });
+    }),
+    ...createContents(ask),
+  };
+  return {
+    leaseMs,
+    register: session.waitedFor(asking.register),
+    renew: beats.waitedFor(renew),
+    claim: session.waitedFor(asking.claim),
+    drop: session.waitedFor(asking.drop),
+    resign: session.waitedFor(asking.resign),
+    toHalt: session.waitedFor(asking.toHalt),
+    noteHalted: session.waitedFor(asking.noteHalted),
+    find: session.waitedFor(asking.find),
+    workers: session.waitedFor(asking.workers),
+    notify: session.waitedFor(asking.notify),
+    putContents: session.waitedFor(asking.putContents),
+    getContents: session.waitedFor(asking.getContents),
     listen(onWord) {
       listener = new Listener({ ...options, onWord });
     },
-    async putContents(lockDigest, files) {
-      for (const { path, bytes } of files) {
-        await ask(clearOtherSql, { lockDigest, path, sha256: sha256(bytes) });
-        await ask(putSql, { lockDigest, path, bytes: Buffer.from(bytes).toString('base64') });
-      }
-    },
-    async getContents(lockDigest, path) {
-      const [row] = await ask(getSql, { lockDigest, path });
-      return row === undefined ? null : Buffer.from(`${row['bytes']}`, 'base64');
-    },
     async close() {
       await listener?.close();
-      await pool.close();
+      await beats.close();
+      await session.close();
     },
   };
-}
-
-async function askPool(pool: Pool, sent: Statement): Promise<readonly Readonly<Record<string, unknown>>[]> {
-  const connection: Connection = await pool.acquire();
-  try {
-    const [answer] = await connection.exchange([sent]);
-    if (answer === undefined || 'error' in answer) {
-      throw toEdgeError(answer?.error, 'look after leases');
-    }
-    return answer.rows;
-  } finally {
-    pool.release(connection);
-  }
 }

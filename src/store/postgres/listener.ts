@@ -44,6 +44,7 @@ export class Listener {
         await connection.end();
       }
     } catch {
+      // Who needs the database says why it cannot be had; here it is only tried again.
       this.#again(null);
     }
   }

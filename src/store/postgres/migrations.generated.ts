@@ -14,7 +14,7 @@ export const migrations: readonly { readonly id: string; readonly sha256: string
   },
   {
     id: 'pg-0046-workflow-task-attempt-admissions',
-    sha256: '4e5cf843e621da973d69b361330f3dc2e790bddae793f6bbb3cb529578d9032e',
+    sha256: 'f650419d487e10c7fa5d9485da18967ad6aa1868e7348d31f648d6f3b866c8d9',
     sql: sql2,
   },
   {

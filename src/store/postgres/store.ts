@@ -9,6 +9,7 @@ import type { Lease, SharedStore } from '../leases.ts';
 import type { StoreInfo, TurnHooks } from '../store.ts';
 import { bounds } from './bounds.ts';
 import { type CarrierOptions, type Committed, carryOut, look } from './carrier.ts';
+import { createGroups } from './groups.ts';
 import { Lanes } from './lanes.ts';
 import { leaseStatement } from './leases.ts';
 import { Pool } from './pool.ts';
@@ -65,7 +66,7 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
   }
   const { alarm, trustedFromMs } = options;
   const carrying: CarrierOptions = {
-    ...{ pool, clock, alarm, trustedFromMs, partOf: createReads() },
+    ...{ pool, clock, alarm, trustedFromMs, ...createReads() },
     observe: observe ?? ((databaseMs) => ({ ...clock.observe(), wallMs: databaseMs })),
     drawIds: ({ freshIds }) => Array.from({ length: freshIds }, () => ids.fresh()),
   };
@@ -116,6 +117,12 @@ function createStore({ info, pool, carrying, report }: StoreParts): PostgresStor
       throw error;
     }
   };
+  const together = createGroups({
+    carrying,
+    alone: operate,
+    committed: (settled) => hooks?.committed(settled),
+    doubted: () => hooks?.doubted?.(),
+  });
   return {
     info,
     get roundTrips() {
@@ -128,7 +135,7 @@ function createStore({ info, pool, carrying, report }: StoreParts): PostgresStor
     submit: <O>(operation: Operation<O>) =>
       lanes.accept(findRun(Object.values(operation.load())), () => operate(operation, null)) as Promise<O>,
     submitUnder: <O>(operation: Operation<O>, lease: Lease) =>
-      lanes.accept(lease.runId, () => operate(operation, lease)) as Promise<O>,
+      lanes.accept(lease.runId, () => together(operation, lease)) as Promise<O>,
     read: <N extends ReadName>(request: ReadRequest<N>): Promise<Reads[N]['rows']> =>
       lanes.accept(findRun([request as ReadRequest]), () => look(request, carrying)),
     async close() {
