@@ -14,6 +14,7 @@ import type { Store, Turn } from '../store/store.ts';
 import { type Carried, withFollowers } from './carried.ts';
 import { claimCounted, isStartable, limitKeyOf } from './cluster-claims.ts';
 import { isDamage, setAsideDamaged } from './damaged-runs.ts';
+import { HoldBack } from './hold-back.ts';
 import { describeError } from './log.ts';
 import { refuseWithoutRoom } from './run-directory.ts';
 import type { StartsOptions, StartsPort } from './starts.ts';
@@ -50,12 +51,11 @@ export class ClusterStarts implements StartsPort {
   /** Ends that are on their way to the database, each with the slot that it leaves. */
   readonly #ending = new Set<object>();
   #isLooking = false;
-  #holdMs = 0;
-  #heldUntilMs = Number.NEGATIVE_INFINITY;
-  #heldWhy: string | null = null;
+  readonly #held: HoldBack;
 
   constructor(options: ClusterStartsOptions) {
     this.#options = options;
+    this.#held = new HoldBack(options);
   }
 
   open(): void {
@@ -91,29 +91,17 @@ export class ClusterStarts implements StartsPort {
   }
 
   holdBack(why: string): void {
-    const nowMs = this.#options.clock.observe().uptimeMs;
-    if (nowMs < this.#heldUntilMs) {
-      return;
+    if (this.#held.begin(why)) {
+      this.#options.alarm.set(this.#held.untilMs, () => this.#resume());
     }
-    if (this.#holdMs === 0) {
-      this.#options.log(`nothing is started for now, and tried again: ${why}`);
-    }
-    this.#holdMs = Math.min(limits.unstartedBackoffMsMax, Math.max(limits.unstartedBackoffMsMin, 2 * this.#holdMs));
-    this.#heldUntilMs = nowMs + this.#holdMs;
-    this.#heldWhy = why;
-    this.#options.alarm.set(this.#heldUntilMs, () => this.#resume());
   }
 
   heldBack(): string | null {
-    return this.#heldWhy;
+    return this.#held.why;
   }
 
   noteRun(): void {
-    if (this.#holdMs > 0) {
-      this.#holdMs = 0;
-      this.#heldWhy = null;
-      this.#heldUntilMs = Number.NEGATIVE_INFINITY;
-      this.#options.log('commands are started again');
+    if (this.#held.end()) {
       this.#resume();
     }
   }
@@ -208,7 +196,7 @@ export class ClusterStarts implements StartsPort {
 
   /** Whether a step may start behind an end. Where the workflow has a limit, that is counted in a transaction apart. */
   #mayStart(run: Run, stepRunId: string): boolean {
-    const isHeld = this.#options.clock.observe().uptimeMs < this.#heldUntilMs;
+    const isHeld = this.#options.clock.observe().uptimeMs < this.#held.untilMs;
     const isTaken = this.#starting.has(stepRunId) || this.#barred.has(stepRunId);
     const isUnlimited = this.#limited.get(limitKeyOf(run)) === false;
     return this.#isOpen && !isHeld && !isTaken && isUnlimited && this.#options.hasPackage(run.id);
@@ -225,7 +213,7 @@ export class ClusterStarts implements StartsPort {
 
   async #look(): Promise<void> {
     while (this.#touched.size > 0) {
-      const isHeld = this.#options.clock.observe().uptimeMs < this.#heldUntilMs;
+      const isHeld = this.#options.clock.observe().uptimeMs < this.#held.untilMs;
       const free = this.#isOpen && !isHeld ? Math.max(0, this.#free) : 0;
       // As many at once as there are slots: one after the other, the way to the server would be all that counts.
       const [runIds, others] = [[...this.#touched].slice(0, free), [...this.#touched].slice(free)];
