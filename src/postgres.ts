@@ -1,7 +1,7 @@
 // Entry `qinglong-edge/postgres`: runtimes that share a PostgreSQL database, in the embedder's process; its store and
 // the operations that it carries out; called as a program, the command line on such a database.
 import { resolve } from 'node:path';
-import type { OptionValues } from './cli/options.ts';
+import { databaseUrlRule, type OptionValues } from './cli/options.ts';
 import { sharedLine } from './cli/shared-commands.ts';
 import { placeMissing, type SharedPorts, type SharedSite } from './cli/shared-place.ts';
 import { createSharedSite, leaseMsDefault, openPorts } from './cli/shared-session.ts';
@@ -103,7 +103,7 @@ const optionRules: {
   readonly [K in keyof Required<Omit<ClusterOptions, SettingName>>]: OptionRule;
 } = {
   ...commonRules,
-  url: (value) => (/^postgres(ql)?:\/\//.test(`${value}`) ? null : 'must be a URL that begins with postgres://'),
+  url: (value) => databaseUrlRule(`${value}`),
   drives: (value) => (typeof value === 'boolean' ? null : 'must be true or false'),
   connectionsMax: isCount(1, bounds.connectionsMax),
   leaseMs: isCount(1_000, 3_600_000),
@@ -152,6 +152,7 @@ function nameOf(url: string): string {
     const shown = new URL(url);
     shown.password = '';
     shown.search = '';
+    shown.hash = '';
     return `${shown}`;
   } catch {
     return 'postgres://…';

@@ -36,12 +36,13 @@ BEGIN
 END
 $$;
 
--- The bytes of installed packages, so that every runtime runs the same.
+-- The bytes of installed packages, so that every runtime runs the same; in pieces, each of which is soon sent.
 CREATE TABLE ql3.package_contents (
   lock_digest ql3.digest NOT NULL,
   path text COLLATE "C" NOT NULL,
-  bytes bytea NOT NULL,
-  PRIMARY KEY (lock_digest, path)
+  piece integer NOT NULL CHECK (piece >= 0),
+  bytes bytea NOT NULL CHECK (octet_length(bytes) <= 1048576),
+  PRIMARY KEY (lock_digest, path, piece)
 );
 
 REVOKE ALL ON FUNCTION ql3.check_lease FROM PUBLIC;

@@ -139,7 +139,7 @@ class LogFollower {
     }
     this.#isFirst = false;
     const isOver = this.#isOver();
-    if (holder === null && !isOver) {
+    if (holder === null && !isOver && this.#context.shared === null) {
       this.#tellAlone();
     }
     return isOver;
@@ -150,7 +150,8 @@ class LogFollower {
   }
 
   #isBlind(): boolean {
-    return typeof this.#dataWatch === 'string' || this.#live.isBlind();
+    const isElsewhere = this.#context.shared !== null;
+    return isElsewhere || typeof this.#dataWatch === 'string' || this.#live.isBlind();
   }
 
   async #readRun(): Promise<void> {
@@ -281,7 +282,8 @@ class LogFollower {
   async #showEnded(entry: LogEntry): Promise<void> {
     const { runId, isRaw } = this.#following;
     const { settings } = await readSettingsToLook(this.#context, this.#following.reader);
-    const places = { data: this.#context.data, runDirectory: this.#runDirectory, settings };
+    const { data, shared } = this.#context;
+    const places = { data, runDirectory: this.#runDirectory, settings, isShared: shared !== null };
     const found = findOutput(places, runId, entry.attempt);
     const part = this.#initial.has(entry.attempt.id) ? this.#following.part : ({ kind: 'all' } as const);
     await showOutput(this.#printer, { entry, found, part, isRaw });

@@ -27,6 +27,12 @@ type OptionDefinition = {
   | { readonly kind: 'choice'; readonly value: string; readonly choices: readonly string[] }
 );
 
+/** Nothing of it is repeated: a password may be anywhere in it. */
+export const databaseUrlRule: TextRule = (text) =>
+  /^postgres(ql)?:\/\//.test(text) && URL.canParse(text)
+    ? null
+    : 'must be a URL that begins with postgres://; # / ? @ : and % in a password are written as %23, %2F and so on';
+
 const notEmpty: TextRule = (text) => (text === '' ? 'must not be empty' : null);
 
 /** What fits the shortest page of a terminal; and what one answer may hold. */
@@ -49,7 +55,7 @@ export const optionTable = {
   store: {
     kind: 'text',
     value: 'URL',
-    rule: (text) => (/^postgres(ql)?:\/\//.test(text) ? null : 'must be a URL that begins with postgres://'),
+    rule: databaseUrlRule,
     environment: 'QINGLONG_EDGE_STORE',
     help: 'the database that the runtimes share: postgres://USER@HOST/DATABASE',
   },

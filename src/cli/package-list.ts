@@ -6,7 +6,7 @@ import { localProjectId } from '../runtime/settings.ts';
 import { type Cell, formatPairs, formatTable } from './columns.ts';
 import type { Context, Input } from './command.ts';
 import { exitCodes, refusal } from './failure.ts';
-import { withReads } from './session.ts';
+import { withReader } from './session.ts';
 import type { Tone } from './terminal.ts';
 import { formatElapsed, formatTime } from './times.ts';
 
@@ -26,7 +26,7 @@ export function packageState({ isQuarantined, isPublisherRevoked, lifecycle }: P
 
 export async function listCommand(context: Context): Promise<number> {
   const { output, self } = context;
-  const heads = await withReads(context, (reader) => reader.read(read('packages', { projectId: localProjectId })));
+  const heads = await withReader(context, (reader) => reader.read(read('packages', { projectId: localProjectId })));
   if (output.isJson) {
     output.printJson({ packages: heads.map(packageDocument) });
   } else if (heads.length === 0) {
@@ -77,7 +77,7 @@ function packageDocument(head: PackageHead): object {
 export async function showCommand(context: Context, input: Input): Promise<number> {
   const { output, self } = context;
   const packageName = input.arguments[0]!;
-  const head = await withReads(context, (reader) =>
+  const head = await withReader(context, (reader) =>
     reader.read(read('package', { projectId: localProjectId, packageName })),
   );
   if (head === null) {

@@ -99,12 +99,13 @@ function usageError({ command, mistakes }: Extract<Parsed, { kind: 'mistaken' }>
 
 function createContext(options: ProgramOptions, output: Output, values: OptionValues): Context {
   const { storage, clock, alarm, onSignal } = options;
+  const shared = options.openShared(values);
   const { data, 'run-dir': runDirectory = null, profile = null, durability = null } = values;
   const directory = path.resolve(data ?? '.qinglong-edge');
   return {
     output,
-    storage,
-    shared: options.openShared(values),
+    storage: shared === null ? storage : { ...storage, openReader: () => shared.openReader() },
+    shared,
     clock,
     alarm,
     data: directory,

@@ -11,7 +11,7 @@ import type { Context, Input } from './command.ts';
 import { exitCodes, refusal } from './failure.ts';
 import { operatorName } from './operator.ts';
 import { neutralize } from './plain-text.ts';
-import { withReads, withVerbs } from './session.ts';
+import { withReader, withVerbs } from './session.ts';
 import { formatTime } from './times.ts';
 
 export async function addCommand(context: Context, input: Input): Promise<number> {
@@ -52,7 +52,7 @@ async function readKeyFile(file: string): Promise<string> {
 
 export async function listCommand(context: Context): Promise<number> {
   const { output, self } = context;
-  const { publishers, heads } = await withReads(context, async (reads) => ({
+  const { publishers, heads } = await withReader(context, async (reads) => ({
     publishers: await reads.read(read('publishers', {})),
     heads: await reads.read(read('packages', { projectId: localProjectId })),
   }));

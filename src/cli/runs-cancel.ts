@@ -4,12 +4,12 @@ import type { Context, Input } from './command.ts';
 import { exitCodes, refusal } from './failure.ts';
 import { operatorName } from './operator.ts';
 import { findRunId, hintRunId } from './run-id.ts';
-import { type Session, withReads, withVerbs } from './session.ts';
+import { type Session, withReader, withVerbs } from './session.ts';
 import { describeRun } from './step-state.ts';
 
 export async function cancelCommand(context: Context, input: Input): Promise<number> {
   const { output, self } = context;
-  const runId = await withReads(context, (reads) => findRunId(reads, input.arguments[0]!));
+  const runId = await withReader(context, (reads) => findRunId(reads, input.arguments[0]!));
   return await withVerbs(context, { command: 'runs cancel', mayCreate: false }, async (session) => {
     const outcome = await session.verbs.cancel({ runId, requestedBy: operatorName() });
     if (outcome.kind === 'not-found') {

@@ -11,7 +11,7 @@ import { eventPhrase } from './event-phrase.ts';
 import { exitCodes } from './failure.ts';
 import { neutralize } from './plain-text.ts';
 import { findRunId, hintRunId } from './run-id.ts';
-import { pause, withReads } from './session.ts';
+import { pause, withReader } from './session.ts';
 import { formatTime } from './times.ts';
 
 /** Between two looks where no holder tells of a commit. */
@@ -19,7 +19,7 @@ const lookAgainMs = 1_000;
 
 export async function eventsCommand(context: Context, input: Input): Promise<number> {
   const { output } = context;
-  return await withReads(context, async (reads) => {
+  return await withReader(context, async (reads) => {
     const runId = await findRunId(reads, input.arguments[0]!);
     const plan = await reads.read(read('plan', { runId }));
     if (plan === null) {

@@ -7,7 +7,7 @@ import { type Cell, formatTable } from './columns.ts';
 import type { Context, Input } from './command.ts';
 import { exitCodes } from './failure.ts';
 import { shortRunId } from './run-id.ts';
-import { withReads } from './session.ts';
+import { withReader } from './session.ts';
 import { describeRun, elapsedOf } from './step-state.ts';
 import { formatTime } from './times.ts';
 
@@ -18,7 +18,7 @@ const wideColumnsMin = 120;
 
 export async function listCommand(context: Context, input: Input): Promise<number> {
   const { output, clock, self } = context;
-  const { runs, isAnyThere } = await withReads(context, async (reads) => {
+  const { runs, isAnyThere } = await withReader(context, async (reads) => {
     const found = await readRuns(reads, input.options);
     return { runs: found, isAnyThere: found.length > 0 || (await readRuns(reads, { limit: 1 })).length > 0 };
   });

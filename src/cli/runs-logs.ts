@@ -38,7 +38,7 @@ export async function logsCommand(context: Context, input: Input): Promise<numbe
     }
     const runDirectory = runDirectoryFor(context, reader.holder);
     const { settings } = await readSettingsToLook(context, reader);
-    const places = { data: context.data, runDirectory, settings };
+    const places = { data: context.data, runDirectory, settings, isShared: context.shared !== null };
     const entries = selectEntries(await readInspection(reader, runId), selection);
     const printer = createPrinter(context, { runId, isRaw, hasHeadings: entries.length > 1 });
     if (entries.length === 0 && !output.isJson) {

@@ -8,14 +8,14 @@ import { inForeground } from './foreground.ts';
 import { operatorName } from './operator.ts';
 import { watchStart } from './run-command.ts';
 import { findRunId, hintRunId } from './run-id.ts';
-import { type Session, withReads, withVerbs } from './session.ts';
+import { type Session, withReader, withVerbs } from './session.ts';
 import { readStart, startDocument, tellStart } from './start-text.ts';
 
 type Retry = RetryRequest & { readonly packageName: string };
 
 export async function retryCommand(context: Context, input: Input): Promise<number> {
   const { output, self } = context;
-  const retry = await withReads(context, async (reads): Promise<Retry> => {
+  const retry = await withReader(context, async (reads): Promise<Retry> => {
     const runId = await findRunId(reads, input.arguments[0]!);
     const packageName = (await reads.read(read('run', { runId })))?.run.packageName ?? '';
     return { runId, packageName, idempotencyKey: input.options.key ?? null, requestedBy: operatorName() };

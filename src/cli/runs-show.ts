@@ -10,7 +10,7 @@ import { exitCodes } from './failure.ts';
 import { paintLine } from './line.ts';
 import { outputHint } from './result.ts';
 import { findRunId, hintRunId } from './run-id.ts';
-import { withReads } from './session.ts';
+import { withReader } from './session.ts';
 import { attemptWord, describeRun, elapsedOf, nameLimit } from './step-state.ts';
 import { glyphsOf } from './terminal.ts';
 import { formatBytes, formatTime } from './times.ts';
@@ -20,7 +20,7 @@ type SetAside = Reads['setAside']['rows'];
 
 export async function showCommand(context: Context, input: Input): Promise<number> {
   const { output } = context;
-  const { inspection, setAside } = await withReads(context, async (reads) => {
+  const { inspection, setAside } = await withReader(context, async (reads) => {
     const runId = await findRunId(reads, input.arguments[0]!);
     return {
       inspection: await readInspection(reads, runId),

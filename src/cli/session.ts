@@ -19,7 +19,6 @@ import type { ReadPort } from '../runtime/verification.ts';
 import type { Context } from './command.ts';
 import { neutralize } from './plain-text.ts';
 import { type RunEndListener, watchDamage, watchRunEnds } from './run-ends.ts';
-import type { SharedOptions } from './shared-place.ts';
 import type { Holder, OpenStoreOptions, Reader } from './storage.ts';
 import { formatTime } from './times.ts';
 
@@ -55,11 +54,13 @@ const lookAgainMs = 100;
 /** Opens whichever way there is. Throws `busy` naming the holder where it cannot be reached for 5 s. */
 export async function openSession(context: Context, options: SessionOptions): Promise<Session> {
   if (context.shared !== null) {
-    const shared = await context.shared.openSession(await sharedOptions(context, options.log));
+    const { data, runDirectory } = context;
+    const settings = await readSettings(context);
+    const shared = await context.shared.openSession({ data, runDirectory, settings, log: options.log });
     return { ...shared, holder: null, isShared: true, engine: null };
   }
   if (!options.mayCreate) {
-    (await context.storage.openReader({ data: context.data })).close();
+    await (await context.storage.openReader({ data: context.data })).close();
   }
   const open = async () => (await openRemote(context)) ?? (await openOwn(context, options));
   try {
@@ -86,11 +87,6 @@ async function explainBusy(
   const { pid, command, startedAtMs } = holder;
   const message = `${data} is held by process ${pid} (${command}) since ${formatTime(startedAtMs)}`;
   return new EdgeError('busy', message, { cause: error, hint: hintFor(holder) });
-}
-
-async function sharedOptions(context: Context, log: SessionOptions['log']): Promise<SharedOptions> {
-  const { data, runDirectory } = context;
-  return { data, runDirectory, log, settings: await readSettings(context) };
 }
 
 /** Tries again for 5 s while the directory is busy and that is worth it. */
@@ -134,7 +130,7 @@ async function openRemote(context: Context): Promise<Session | null> {
     isShared: false,
     engine: null,
     runDirectory: path.dirname(holder.socket),
-    close: async () => reader.close(),
+    close: async () => await reader.close(),
   };
 }
 
@@ -300,20 +296,13 @@ export async function withReader<T>(context: Context, work: (reader: Reader) => 
   });
 }
 
-/** Reads for the length of one piece of work, from wherever the runs are. */
-export async function withReads<T>(context: Context, work: (reads: ReadPort) => T | Promise<T>): Promise<T> {
-  return context.shared === null
-    ? await withReader(context, work)
-    : await context.shared.withReads(await sharedOptions(context, context.output.note), work);
-}
-
 /** The same for whoever tells of a broken config.json itself. */
 export async function withQuietReader<T>(context: Context, work: (reader: Reader) => T | Promise<T>): Promise<T> {
   const reader = await context.storage.openReader({ data: context.data });
   try {
     return await work(reader);
   } finally {
-    reader.close();
+    await reader.close();
   }
 }
 

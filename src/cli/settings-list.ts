@@ -5,7 +5,7 @@ import { localProjectId } from '../runtime/settings.ts';
 import { type Cell, formatTable } from './columns.ts';
 import type { Context, Input } from './command.ts';
 import { exitCodes, refusal } from './failure.ts';
-import { withReads } from './session.ts';
+import { withReader } from './session.ts';
 import type { Tone } from './terminal.ts';
 import { formatTime } from './times.ts';
 
@@ -14,7 +14,7 @@ export async function listCommand(context: Context, input: Input): Promise<numbe
   const packageName = input.arguments[0]!;
   const hasValues = input.options.values ?? false;
   const place = { projectId: localProjectId, packageName };
-  const settings = await withReads(context, async (reads) => {
+  const settings = await withReader(context, async (reads) => {
     const head = await reads.read(read('package', place));
     return head === null ? null : inspectSettings(head, await reads.read(read('settings', place)));
   });

@@ -29,15 +29,7 @@ const own: readonly Command[] = [
 ];
 
 /** Each is about the data directory of one process, or the files on this machine. */
-const left: ReadonlySet<string> = new Set([
-  'package verify',
-  'advance',
-  'runs logs',
-  'status',
-  'stop',
-  'doctor',
-  'serve',
-]);
+const left: ReadonlySet<string> = new Set(['package verify', 'advance', 'status', 'stop', 'doctor', 'serve']);
 
 export const sharedLine: CommandLine = {
   about: 'Durable workflows on several machines that share a PostgreSQL database.',

@@ -6,6 +6,7 @@ import type { RuntimeSettings } from '../runtime/settings.ts';
 import type { Verbs } from '../runtime/verbs.ts';
 import type { ReadPort } from '../runtime/verification.ts';
 import type { Leases, SharedStore } from '../store/leases.ts';
+import type { Reader } from './storage.ts';
 
 export type SharedPorts = { readonly clock: Clock; readonly alarm: Alarm; readonly ids: Ids };
 
@@ -37,8 +38,7 @@ export type SharedSession = {
 /** The same, with what commands do in it. No bundle but the cluster's has anything of that. */
 export type SharedSite = SharedPlace & {
   openSession(options: SharedOptions): Promise<SharedSession>;
-  /** Reads for the length of one piece of work. */
-  withReads<T>(options: Pick<SharedOptions, 'settings' | 'log'>, work: (reads: ReadPort) => T | Promise<T>): Promise<T>;
+  openReader(): Promise<Reader>;
 };
 
 /** Throws `invalid` where none was named. */

@@ -38,12 +38,23 @@ export async function serveCommand(context: Context, input: Input): Promise<numb
     const idle = (): Promise<Ending> =>
       cluster.idle().then(() => ({ why: 'as nothing runs any more', onStop: settings.onStop }));
     const isUntilIdle = input.options['until-idle'] === true;
-    const end = await Promise.race(isUntilIdle ? [stopped.promise, idle()] : [stopped.promise]);
-    log(`ends ${end.why}: ${end.onStop === 'stop' ? 'stops what runs here' : 'leaves what runs here to run on'}`);
-    await cluster.close(end.onStop);
+    const end = Promise.race(isUntilIdle ? [stopped.promise, idle()] : [stopped.promise]);
+    await endWith(cluster, end, log);
     return exitCodes.done;
   } finally {
     stopListening();
+  }
+}
+
+/** Whatever ends it, nothing stays behind of which nobody knows. */
+async function endWith(cluster: Cluster, ending: Promise<Ending>, log: (line: string) => void): Promise<void> {
+  let onStop: OnStop = 'detach';
+  try {
+    const end = await ending;
+    onStop = end.onStop;
+    log(`ends ${end.why}: ${onStop === 'stop' ? 'to stop what runs here' : 'and leaves what runs here to run on'}`);
+  } finally {
+    await cluster.close(onStop);
   }
 }
 

@@ -1,9 +1,12 @@
 // How a command reaches the runs of a shared database: it records there what is asked, and whichever runtime holds the
 // run carries it out. No command holds anything here.
+import { InvariantError } from '../core/errors.ts';
 import { openCaller } from '../runtime/cluster-caller.ts';
 import { realAlarm, realClock, realIds } from '../runtime/ports.ts';
 import type { RuntimeSettings } from '../runtime/settings.ts';
+import type { SharedStore } from '../store/leases.ts';
 import type { SharedOptions, SharedPlace, SharedPorts, SharedSession, SharedSite } from './shared-place.ts';
+import type { Reader } from './storage.ts';
 
 /** How long a runtime lives from one word of it to the next, where nothing else is asked for. */
 export const leaseMsDefault = 15_000;
@@ -19,14 +22,24 @@ export function createSharedSite(place: SharedPlace): SharedSite {
   return {
     ...place,
     openSession: (options) => openSession(place, options),
-    async withReads({ settings, log }, work) {
-      const store = await place.openStore(openPorts(settings), log);
-      try {
-        return await work(store);
-      } finally {
-        await store.close();
-      }
-    },
+    openReader: async () => readerOf(await place.openStore(openPorts({ bootId: null }), () => {})),
+  };
+}
+
+/** What is asked of a data directory's own database alone has no answer here, and no command that asks it. */
+function readerOf(store: SharedStore): Reader {
+  const refuse = () => {
+    throw new InvariantError('a shared database is not looked at as one file');
+  };
+  return {
+    info: store.info,
+    configError: null,
+    holder: null,
+    read: (request) => store.read(request),
+    readTogether: refuse,
+    schemaProblems: refuse,
+    checkIntegrity: refuse,
+    close: () => store.close(),
   };
 }
 

@@ -31,7 +31,7 @@ export type Reader = ReadPort & {
   /** What differs from the schema of this program; a store that has any is not opened. */
   schemaProblems(): readonly string[];
   checkIntegrity(): IntegrityReport;
-  close(): void;
+  close(): void | Promise<void>;
 };
 
 export type OpenStoreOptions = {

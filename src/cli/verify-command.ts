@@ -7,21 +7,21 @@ import type { Context, Input } from './command.ts';
 import { exitCodes } from './failure.ts';
 import { neutralize } from './plain-text.ts';
 import { findRunId } from './run-id.ts';
-import { withReader, withReads, withVerbs } from './session.ts';
+import { withReader, withVerbs } from './session.ts';
 import type { IntegrityReport } from './storage.ts';
 import { formatCount } from './times.ts';
 
 export async function verifyCommand(context: Context, input: Input): Promise<number> {
   const [text] = input.arguments;
   if (text === undefined) {
-    return context.shared === null
-      ? await withReader(context, (reader) => verifyAll(context, reader, reader.checkIntegrity()))
-      : await withReads(context, (reads) => verifyAll(context, reads, null));
+    // Of its own pages a database server takes care itself.
+    const isServer = context.shared !== null;
+    return await withReader(context, (reader) => verifyAll(context, reader, isServer ? null : reader.checkIntegrity()));
   }
-  const runId = await withReads(context, (reads) => findRunId(reads, text));
+  const runId = await withReader(context, (reads) => findRunId(reads, text));
   return input.options.clear === true
     ? await clear(context, runId)
-    : await withReads(context, (reads) => verifyOne(context, reads, runId));
+    : await withReader(context, (reads) => verifyOne(context, reads, runId));
 }
 
 async function verifyOne({ output, self }: Context, reads: ReadPort, runId: string): Promise<number> {

@@ -15,12 +15,12 @@ import type { Context, Input } from './command.ts';
 import { exitCodes, refusal } from './failure.ts';
 import { describeWriteTrouble } from './file-trouble.ts';
 import { packageState } from './package-list.ts';
-import { withReads, withVerbs } from './session.ts';
+import { withReader, withVerbs } from './session.ts';
 import { formatElapsed } from './times.ts';
 
 export async function listCommand(context: Context): Promise<number> {
   const { output, self } = context;
-  const heads = await withReads(context, (reader) => reader.read(read('packages', { projectId: localProjectId })));
+  const heads = await withReader(context, (reader) => reader.read(read('packages', { projectId: localProjectId })));
   const present = heads.filter(({ lifecycle }) => lifecycle.state !== 'uninstalled');
   if (output.isJson) {
     output.printJson({ workflows: present.flatMap(workflowDocuments) });
@@ -64,7 +64,7 @@ function workflowDocuments(head: PackageHead): readonly object[] {
 export async function planCommand(context: Context, input: Input): Promise<number> {
   const { output, clock, self } = context;
   const [packageName = '', workflowId = ''] = input.arguments[0]!.split('/');
-  const head = await withReads(context, (reader) =>
+  const head = await withReader(context, (reader) =>
     reader.read(read('package', { projectId: localProjectId, packageName })),
   );
   const hint = `see \`${self} workflow list\``;

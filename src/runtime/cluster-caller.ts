@@ -1,6 +1,6 @@
 // What is asked of a shared database by a process that may carry runs on as well or not: an engine that only records,
 // and whoever holds the run told of it. Owns no store and no lease; closing it leaves both open.
-import { stopOnDefect } from '../core/errors.ts';
+import { errorTable, isEdgeError, stopOnDefect } from '../core/errors.ts';
 import type { RunEvent } from '../core/events.ts';
 import { limits } from '../core/limits.ts';
 import type { Alarm, Clock } from '../core/ports.ts';
@@ -11,7 +11,7 @@ import type { Store } from '../store/store.ts';
 import { cancelShared } from './cluster.ts';
 import { shareContents } from './cluster-packages.ts';
 import { openEngine } from './engine.ts';
-import type { Log } from './log.ts';
+import { describeError, type Log } from './log.ts';
 import { hasEnded } from './run-end.ts';
 import type { RuntimeSettings } from './settings.ts';
 import { createStarts } from './starts.ts';
@@ -51,7 +51,7 @@ export async function openCaller(options: CallerOptions): Promise<Caller> {
   };
 }
 
-function shareVerbs(verbs: Verbs, ports: Pick<CallerOptions, 'shared' | 'leases' | 'clock' | 'alarm'>): Verbs {
+function shareVerbs(verbs: Verbs, ports: Pick<CallerOptions, 'shared' | 'leases' | 'clock' | 'alarm' | 'log'>): Verbs {
   const { shared, leases } = ports;
   // Runtimes look from time to time as well: a word that is lost only comes later. Nobody waits for it.
   const thenWake = async <T>(recorded: Promise<T>): Promise<T> => {
@@ -75,22 +75,36 @@ function shareVerbs(verbs: Verbs, ports: Pick<CallerOptions, 'shared' | 'leases'
   };
 }
 
+/** While the database cannot be reached, what comes is waited for: the run goes on wherever it is carried on. */
 async function* followByLooking(
   reads: ReadPort,
-  { clock, alarm }: Pick<CallerOptions, 'clock' | 'alarm'>,
+  { clock, alarm, log }: Pick<CallerOptions, 'clock' | 'alarm' | 'log'>,
   { runId, after }: { readonly runId: string; readonly after: number },
 ): AsyncGenerator<RunEvent, void> {
+  let isAway = false;
   for (let last = after; ; ) {
-    const page = await reads.read(read('events', { runId, after: last, limit: limits.pageMax }));
-    yield* page;
-    last = page.at(-1)?.sequence ?? last;
-    if (page.length < limits.pageMax) {
+    try {
+      const page = await reads.read(read('events', { runId, after: last, limit: limits.pageMax }));
+      isAway = false;
+      yield* page;
+      last = page.at(-1)?.sequence ?? last;
+      if (page.length === limits.pageMax) {
+        continue;
+      }
       if (await hasEnded(reads, runId, last)) {
         return;
       }
-      await new Promise<void>((wake) => {
-        alarm.set(clock.observe().uptimeMs + lookAgainMs, wake);
-      });
+    } catch (error) {
+      if (!isEdgeError(error) || !errorTable[error.code].isRetryable) {
+        throw error;
+      }
+      if (!isAway) {
+        log(`the run goes on, and is looked for again: ${describeError(error)}`);
+      }
+      isAway = true;
     }
+    await new Promise<void>((wake) => {
+      alarm.set(clock.observe().uptimeMs + lookAgainMs, wake);
+    });
   }
 }

@@ -3,12 +3,13 @@
 import { existsSync } from 'node:fs';
 import { mkdir, readdir, rename, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { EdgeError } from '../core/errors.ts';
+import { EdgeError, isEdgeError } from '../core/errors.ts';
 import { sha256 } from '../core/hash.ts';
 import type { PackageFile } from '../core/revision.ts';
 import { read } from '../protocol/reads.ts';
 import type { Leases } from '../store/leases.ts';
 import type { OperationStore } from '../store/store.ts';
+import { describeError } from './log.ts';
 import { directoriesAround, openUp, storageError, syncDirectory } from './package-files.ts';
 import type { PackageGuard } from './package-guard.ts';
 import { openPackages, reachOf } from './package-reach.ts';
@@ -33,28 +34,34 @@ export async function shareContents(leases: Pick<Leases, 'putContents'>, checked
   });
 }
 
-/** Fetches what is missing for a run. Throws `unavailable` where it is not to be had, `damaged` for other bytes. */
-export async function bringPackage(packages: ClusterPackages, runId: string): Promise<void> {
+/**
+ * Fetches what is missing for a run, or was altered here. Answers why this machine cannot have it, as where it has no
+ * space. Throws `unavailable` where the database does not have it, `damaged` where it has other bytes.
+ */
+export async function bringPackage(packages: ClusterPackages, runId: string): Promise<string | null> {
   const { store, guard, packagesDirectory } = packages;
   const plan = await store.read(read('plan', { runId }));
   const lockDigest = plan?.target.lockDigest;
   if (lockDigest === undefined) {
-    return;
+    return null;
   }
   const directory = join(packagesDirectory, lockDigest);
-  if (guard.knows(lockDigest) && existsSync(directory)) {
-    return;
+  if (guard.knows(lockDigest) && existsSync(directory) && guard.check(lockDigest) === null) {
+    return null;
   }
   const files = await store.read(read('packageFiles', { lockDigest }));
   if (files === null) {
     throw missing(lockDigest, 'the list of its files');
   }
-  if (!existsSync(directory)) {
-    const facts = await store.read(read('packageOfRun', { runId }));
-    const reach = facts?.revision === undefined ? 'owner' : reachOf(facts.revision);
-    await fetchFiles(packages, { lockDigest, files, reach });
-  }
   guard.note(lockDigest, files);
+  if (existsSync(directory) && guard.check(lockDigest) === null) {
+    return null;
+  }
+  const facts = await store.read(read('packageOfRun', { runId }));
+  const reach = facts?.revision === undefined ? 'owner' : reachOf(facts.revision);
+  const trouble = await fetchFiles(packages, { lockDigest, files, reach });
+  guard.note(lockDigest, files);
+  return trouble;
 }
 
 type Fetched = {
@@ -63,15 +70,20 @@ type Fetched = {
   readonly reach: 'owner' | 'everyone';
 };
 
-let fetches = 0;
+let partials = 0;
 
-async function fetchFiles(packages: ClusterPackages, { lockDigest, files, reach }: Fetched): Promise<void> {
+/** Another process of this machine may fetch the same, and so may an earlier worker of this one. */
+function nameOfPartial(directory: string): string {
+  partials += 1;
+  return `${directory}.${process.pid}-${partials}.partial`;
+}
+
+/** Answers what this machine's storage refuses. */
+async function fetchFiles(packages: ClusterPackages, { lockDigest, files, reach }: Fetched): Promise<string | null> {
   const { leases, packagesDirectory } = packages;
   const directory = join(packagesDirectory, lockDigest);
-  // Another process of this machine may fetch the same, and so may an earlier worker of this one.
-  fetches += 1;
   await removeForsaken(packagesDirectory);
-  const partial = `${directory}.${process.pid}-${fetches}.partial`;
+  const partial = nameOfPartial(directory);
   try {
     await rm(partial, { recursive: true, force: true });
     await mkdir(partial, { recursive: true, mode: 0o700 });
@@ -92,9 +104,13 @@ async function fetchFiles(packages: ClusterPackages, { lockDigest, files, reach 
     if (reach === 'everyone') {
       await openPackages(packagesDirectory);
     }
+    return null;
   } catch (error) {
     await rm(partial, { recursive: true, force: true }).catch(() => {});
-    throw storageError(error, `fetch package files ${lockDigest}`);
+    if (isEdgeError(error)) {
+      throw error;
+    }
+    return describeError(storageError(error, `fetch package files ${lockDigest}`));
   }
 }
 
@@ -109,8 +125,13 @@ async function removeForsaken(packagesDirectory: string): Promise<void> {
   }
 }
 
-/** Where somebody else was faster, theirs stay: they are the same. */
+/** Instead of what was altered. Where somebody else is faster, theirs stay: they are the same. */
 async function takePlace(partial: string, directory: string): Promise<void> {
+  if (existsSync(directory)) {
+    const altered = nameOfPartial(directory);
+    await rename(directory, altered);
+    await rm(altered, { recursive: true, force: true });
+  }
   try {
     await rename(partial, directory);
   } catch (error) {

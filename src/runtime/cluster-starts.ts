@@ -3,27 +3,34 @@
 // counts what runs in the whole database, in the transaction that adds to it.
 import { stopOnDefect } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
-import type { CancelAlarm } from '../core/ports.ts';
 import type { Run } from '../core/records.ts';
 import { isTerminalRun } from '../core/states.ts';
 import { advance } from '../protocol/advance.ts';
-import { type AdmitAttemptOutcome, admitAttempt, complete, startAttempt } from '../protocol/attempt.ts';
+import { type AdmitAttemptOutcome, admitAttempt, complete } from '../protocol/attempt.ts';
 import { type Decision, type Operation, operation } from '../protocol/protocol.ts';
 import { read } from '../protocol/reads.ts';
 import type { Store, Turn } from '../store/store.ts';
 import { type Carried, withFollowers } from './carried.ts';
-import { claimCounted, isStartable, limitKeyOf } from './cluster-claims.ts';
+import { claimCounted, isStartable, limitKeyOf, withBarrier } from './cluster-claims.ts';
 import { isDamage, setAsideDamaged } from './damaged-runs.ts';
 import { HoldBack } from './hold-back.ts';
+import { LaterLooks } from './later-looks.ts';
 import { describeError } from './log.ts';
-import { refuseWithoutRoom } from './run-directory.ts';
-import type { StartsOptions, StartsPort } from './starts.ts';
+import { type StartsOptions, type StartsPort, workflowKeyOf } from './starts.ts';
 
 export type ClusterStartsOptions = StartsOptions & {
   readonly shared: Pick<Store, 'read' | 'submit'>;
-  /** Makes the files of the package that a run is of be there. Rejects where they cannot be had. */
-  readonly bringPackage: (runId: string) => Promise<void>;
+  /** Makes the files of a run's package be there; answers why not here. Rejects where nobody can have them. */
+  readonly bringPackage: (runId: string) => Promise<string | null>;
   readonly hasPackage: (runId: string) => boolean;
+  readonly isHeld: (runId: string) => boolean;
+  /** Leaves a run to others, unless a command of it runs here. */
+  readonly giveUp: (runId: string) => void;
+  /** A run has ended, or is not there. */
+  readonly onGone: (runId: string) => void;
+  /** Nothing is started here for a while; and that is over. */
+  readonly onHeldBack: () => void;
+  readonly onResumed: () => void;
 };
 
 /** Between two looks of a run whose workflow has as many commands as it may. */
@@ -42,11 +49,15 @@ export class ClusterStarts implements StartsPort {
   readonly #touched = new Set<string>();
   /** Touched again when a slot becomes free. */
   readonly #waiting = new Set<string>();
-  /** Steps that are being started. */
-  readonly #starting = new Set<string>();
+  /** Steps that are being started, each with its run. */
+  readonly #starting = new Map<string, string>();
   /** Whether a workflow has a limit, by its name and generation. */
   readonly #limited = new Map<string, boolean>();
-  readonly #alarms = new Map<string, CancelAlarm>();
+  /** Workflows that have as many commands as they may, each with the one run that is looked at until one fits. */
+  readonly #full = new Map<string, string>();
+  readonly #later: LaterLooks;
+  /** Runs of which it was told that they cannot be carried on. */
+  readonly #troubled = new Set<string>();
   readonly #barred = new Set<string>();
   /** Ends that are on their way to the database, each with the slot that it leaves. */
   readonly #ending = new Set<object>();
@@ -56,6 +67,7 @@ export class ClusterStarts implements StartsPort {
   constructor(options: ClusterStartsOptions) {
     this.#options = options;
     this.#held = new HoldBack(options);
+    this.#later = new LaterLooks({ ...options, onDue: (runId) => this.touch(runId) });
   }
 
   open(): void {
@@ -65,15 +77,38 @@ export class ClusterStarts implements StartsPort {
 
   close(): void {
     this.#isOpen = false;
-    for (const cancel of this.#alarms.values()) {
-      cancel();
-    }
-    this.#alarms.clear();
+    this.#later.close();
   }
 
   /** Runs that only wait for a time to come: they need no slot until then. */
   get dormant(): number {
-    return this.#alarms.size;
+    return this.#later.dormant;
+  }
+
+  /** `package/workflow` of those that have as many commands as they may. */
+  get full(): readonly string[] {
+    return [...this.#full.keys()];
+  }
+
+  get isHeldBack(): boolean {
+    return this.#options.clock.observe().uptimeMs < this.#held.untilMs;
+  }
+
+  isStarting(runId: string): boolean {
+    return [...this.#starting.values()].includes(runId);
+  }
+
+  /** It is not held any more. */
+  forget(runId: string): void {
+    this.#touched.delete(runId);
+    this.#waiting.delete(runId);
+    this.#troubled.delete(runId);
+    this.#later.cancel(runId);
+    for (const [key, probe] of this.#full) {
+      if (probe === runId) {
+        this.#full.delete(key);
+      }
+    }
   }
 
   /** Its steps are to be looked at. */
@@ -92,7 +127,11 @@ export class ClusterStarts implements StartsPort {
 
   holdBack(why: string): void {
     if (this.#held.begin(why)) {
-      this.#options.alarm.set(this.#held.untilMs, () => this.#resume());
+      this.#options.alarm.set(this.#held.untilMs, () => {
+        this.#resume();
+        this.#options.onResumed();
+      });
+      this.#options.onHeldBack();
     }
   }
 
@@ -103,6 +142,7 @@ export class ClusterStarts implements StartsPort {
   noteRun(): void {
     if (this.#held.end()) {
       this.#resume();
+      this.#options.onResumed();
     }
   }
 
@@ -117,7 +157,7 @@ export class ClusterStarts implements StartsPort {
   }
 
   #resume(): void {
-    for (const runId of this.#waiting) {
+    for (const runId of [...this.#waiting, ...this.#full.values()]) {
       this.#touched.add(runId);
     }
     this.#waiting.clear();
@@ -174,10 +214,10 @@ export class ClusterStarts implements StartsPort {
   /** Where there is no place for an attempt, nothing is claimed: an end must not wait for that. */
   #claimWithEnd(place: Place): Operation<AdmitAttemptOutcome> {
     const trouble: { place: unknown } = { place: null };
-    this.#starting.add(place.stepRunId);
+    this.#starting.set(place.stepRunId, place.runId);
     const { handlerNames } = this.#options;
     const uncounted = operation(admitAttempt, { ...place, handlerNames, busyOfWorkflow: 0 });
-    const claim = this.#withBarrier(uncounted, place, trouble);
+    const claim = withBarrier(uncounted, place, { ...this.#options, trouble });
     return {
       ...claim,
       decide: (rows, circumstances): Decision<AdmitAttemptOutcome> => {
@@ -196,10 +236,9 @@ export class ClusterStarts implements StartsPort {
 
   /** Whether a step may start behind an end. Where the workflow has a limit, that is counted in a transaction apart. */
   #mayStart(run: Run, stepRunId: string): boolean {
-    const isHeld = this.#options.clock.observe().uptimeMs < this.#held.untilMs;
     const isTaken = this.#starting.has(stepRunId) || this.#barred.has(stepRunId);
     const isUnlimited = this.#limited.get(limitKeyOf(run)) === false;
-    return this.#isOpen && !isHeld && !isTaken && isUnlimited && this.#options.hasPackage(run.id);
+    return this.#isOpen && !this.isHeldBack && !isTaken && isUnlimited && this.#options.hasPackage(run.id);
   }
 
   #lookSoon(): void {
@@ -213,8 +252,7 @@ export class ClusterStarts implements StartsPort {
 
   async #look(): Promise<void> {
     while (this.#touched.size > 0) {
-      const isHeld = this.#options.clock.observe().uptimeMs < this.#held.untilMs;
-      const free = this.#isOpen && !isHeld ? Math.max(0, this.#free) : 0;
+      const free = this.#isOpen && !this.isHeldBack ? Math.max(0, this.#free) : 0;
       // As many at once as there are slots: one after the other, the way to the server would be all that counts.
       const [runIds, others] = [[...this.#touched].slice(0, free), [...this.#touched].slice(free)];
       this.#touched.clear();
@@ -228,16 +266,25 @@ export class ClusterStarts implements StartsPort {
   }
 
   async #lookAt(runId: string): Promise<void> {
-    const { shared } = this.#options;
-    this.#alarms.get(runId)?.();
-    this.#alarms.delete(runId);
+    const { shared, isHeld, bringPackage, onGone } = this.#options;
+    this.#later.cancel(runId);
+    if (!isHeld(runId)) {
+      return;
+    }
     const rows = await shared.read(read('run', { runId }));
-    if (rows === null || isTerminalRun(rows.run.status) || rows.run.cancelRequestedAtMs !== null) {
+    if (rows === null || isTerminalRun(rows.run.status)) {
+      onGone(runId);
       return;
     }
     const ready = [...rows.steps.values()].filter((step) => isStartable(rows, step) && !this.#starting.has(step.id));
-    if (ready.length > 0) {
-      await this.#options.bringPackage(runId);
+    if (ready.length === 0 || rows.run.cancelRequestedAtMs !== null || this.#isBehindAnother(rows.run)) {
+      return;
+    }
+    const trouble = await bringPackage(runId);
+    if (trouble !== null) {
+      this.#waiting.add(runId);
+      this.holdBack(trouble);
+      return;
     }
     for (const { id: stepRunId } of ready) {
       if (this.#free <= 0 || this.#barred.has(stepRunId)) {
@@ -248,9 +295,24 @@ export class ClusterStarts implements StartsPort {
     }
   }
 
+  /** Of a workflow that is full, one run is looked at; the others are left to whoever has a slot for them later. */
+  #isBehindAnother(run: Run): boolean {
+    const probe = this.#full.get(workflowKeyOf(run)) ?? run.id;
+    if (probe === run.id) {
+      return false;
+    }
+    this.#wait(run.id);
+    return true;
+  }
+
+  #wait(runId: string): void {
+    this.#lookLater(runId, slotLookMs, { isDormant: false });
+    this.#options.giveUp(runId);
+  }
+
   async #start(place: Place, run: Run): Promise<void> {
     const { shared, handlerNames } = this.#options;
-    this.#starting.add(place.stepRunId);
+    this.#starting.set(place.stepRunId, place.runId);
     const isLimited = await this.#isLimited(place, run).catch((error: unknown) => {
       this.#starting.delete(place.stepRunId);
       throw error;
@@ -260,9 +322,9 @@ export class ClusterStarts implements StartsPort {
       : operation(admitAttempt, { ...place, handlerNames, busyOfWorkflow: 0 });
     const trouble: { place: unknown } = { place: null };
     shared
-      .submit(this.#withBarrier(claim, place, trouble))
+      .submit(withBarrier(claim, place, { ...this.#options, trouble }))
       .then(
-        (outcome) => this.#claimed(place.runId, outcome),
+        (outcome) => this.#claimed(run, outcome),
         (error: unknown) => {
           if (trouble.place !== null && trouble.place === error) {
             this.holdBack(describeError(error));
@@ -294,67 +356,42 @@ export class ClusterStarts implements StartsPort {
     return isLimited;
   }
 
-  /** Claim, place and barrier in one transaction: where there is no place for an attempt, there is no attempt. */
-  #withBarrier(
-    claim: Operation<AdmitAttemptOutcome>,
-    place: Place,
-    trouble: { place: unknown },
-  ): Operation<AdmitAttemptOutcome> {
-    const { executor, runDirectory } = this.#options;
-    return {
-      ...claim,
-      decide: (rows, circumstances): Decision<AdmitAttemptOutcome> => {
-        const decision = claim.decide(rows, circumstances);
-        const { outcome, follow = [] } = decision;
-        if (outcome.kind !== 'claimed' && outcome.kind !== 'existing') {
-          return decision;
-        }
-        try {
-          if (outcome.executorType === 'process') {
-            refuseWithoutRoom(runDirectory);
-            executor.prepare(outcome.attemptId);
-          }
-        } catch (error) {
-          trouble.place = error;
-          throw error;
-        }
-        const barrier = operation(startAttempt, { ...place, attemptId: outcome.attemptId });
-        return { ...decision, follow: [...follow, barrier] };
-      },
-    };
-  }
-
-  #claimed(runId: string, outcome: AdmitAttemptOutcome): void {
-    if (outcome.kind === 'not-due') {
-      this.#lookLater(runId, outcome.waitMs);
+  #claimed(run: Run, outcome: AdmitAttemptOutcome): void {
+    const key = workflowKeyOf(run);
+    this.#troubled.delete(run.id);
+    if (outcome.kind === 'claimed') {
+      this.#full.delete(key);
+    } else if (outcome.kind === 'not-due') {
+      this.#lookLater(run.id, outcome.waitMs, { isDormant: true });
     } else if (outcome.kind === 'refused' && outcome.reason === 'workflow-busy') {
       // What frees a slot here is noticed; of what does so elsewhere nobody tells.
-      this.#waiting.add(runId);
-      this.#lookLater(runId, slotLookMs);
+      if (!this.#isBehindAnother(run)) {
+        this.#full.set(key, run.id);
+        this.#lookLater(run.id, slotLookMs, { isDormant: false });
+      }
     }
   }
 
   #failed(runId: string, error: unknown): void {
+    const { shared, log, isHeld } = this.#options;
     stopOnDefect(error);
-    if (isDamage(error)) {
-      void setAsideDamaged({ store: this.#options.shared, log: this.#options.log }, runId, error);
-      return;
+    // Of a package's bytes in the database nothing is said by that of the run.
+    if (isDamage(error) && error.runId !== null) {
+      void setAsideDamaged({ store: shared, log }, runId, error);
+    } else if (isHeld(runId)) {
+      if (!this.#troubled.has(runId)) {
+        this.#troubled.add(runId);
+        log(`run ${runId} is not carried on for now, and tried again: ${describeError(error)}`);
+      }
+      this.#lookLater(runId, limits.redeliveryMs, { isDormant: false });
     }
-    this.#lookLater(runId, limits.redeliveryMs);
   }
 
-  #lookLater(runId: string, delayMs: number): void {
-    const { alarm, clock } = this.#options;
-    if (!this.#isOpen) {
+  #lookLater(runId: string, delayMs: number, { isDormant }: { readonly isDormant: boolean }): void {
+    if (this.#isOpen) {
+      this.#later.set(runId, { delayMs, isDormant });
+    } else {
       this.#touched.add(runId);
-      return;
     }
-    this.#alarms.get(runId)?.();
-    const atMs = clock.observe().uptimeMs + Math.min(delayMs, limits.alarmMsMax);
-    const cancel = alarm.set(atMs, () => {
-      this.#alarms.delete(runId);
-      this.touch(runId);
-    });
-    this.#alarms.set(runId, cancel);
   }
 }

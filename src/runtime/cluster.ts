@@ -35,6 +35,8 @@ export class Cluster {
   readonly #options: ClusterOptions;
   #hooks: WorkerHooks | null = null;
   #worker: Worker | null = null;
+  /** Runs whose commands run on, while there is no worker that looks after them. */
+  #left: readonly string[] = [];
   #opening: Promise<unknown> = Promise.resolve();
   #cancelBegin: CancelAlarm | null = null;
   #isClosing = false;
@@ -78,6 +80,7 @@ export class Cluster {
       },
       onOver: (running) => {
         this.#worker = null;
+        this.#left = running;
         this.#begin(running).catch((error: unknown) => this.#beginLater(running, error));
       },
     });
@@ -89,6 +92,7 @@ export class Cluster {
     try {
       await opened;
       this.#worker = worker;
+      this.#left = [];
     } catch (error) {
       await worker.close('detach').catch(stopOnDefect);
       throw error;
@@ -107,12 +111,12 @@ export class Cluster {
     });
   }
 
-  /** Resolves when nothing of the whole database runs any more. */
+  /** Resolves when nothing of the whole database runs any more; while that cannot be told, it is looked again. */
   async idle(): Promise<void> {
     const { shared, clock, alarm } = this.#options;
     for (;;) {
-      const counts = await shared.read(read('runCounts', {}));
-      if (counts.runningCount === 0) {
+      const counts = await shared.read(read('runCounts', {})).catch(nullIfTransient);
+      if (counts?.runningCount === 0) {
         return;
       }
       await new Promise<void>((wake) => {
@@ -122,10 +126,13 @@ export class Cluster {
   }
 
   async close(onStop: OnStop): Promise<void> {
-    const { shared, leases } = this.#options;
+    const { shared, leases, engine } = this.#options;
     this.#isClosing = true;
     this.#cancelBegin?.();
     await this.#opening;
+    if (this.#worker === null && this.#left.length > 0) {
+      engine.log(`without a lease nothing can be stopped: commands of ${this.#left.length} runs go on here`);
+    }
     try {
       await this.#worker?.close(onStop);
     } finally {
@@ -133,6 +140,14 @@ export class Cluster {
       await shared.close();
     }
   }
+}
+
+/** Null for what may be otherwise in a moment; throws everything else. */
+function nullIfTransient(error: unknown): null {
+  if (!isEdgeError(error) || !errorTable[error.code].isRetryable) {
+    throw error;
+  }
+  return null;
 }
 
 const cancelLookMs = 50;
@@ -153,6 +168,7 @@ export async function cancelShared(
   if (outcome.kind === 'settled' || outcome.kind === 'not-found') {
     return outcome;
   }
+  // Also where it has ended with that: whoever holds it lets it go.
   await leases.notify(runId);
   const untilMs = clock.observe().uptimeMs + cancelAnswerMsMax;
   while (clock.observe().uptimeMs < untilMs) {

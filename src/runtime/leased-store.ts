@@ -73,6 +73,13 @@ export class LeasedStore {
     this.#held.set(lease.runId, lease);
   }
 
+  /** Nothing is written under that lease from now on; null where it is not held. */
+  release(runId: string): Lease | null {
+    const lease = this.#held.get(runId) ?? null;
+    this.#held.delete(runId);
+    return lease;
+  }
+
   /** Nothing is written under any lease from now on. */
   revoke(): void {
     this.#believedUntilMs = Number.NEGATIVE_INFINITY;

@@ -30,7 +30,7 @@ export type LeftoversOptions = {
   readonly deliveries: Deliveries;
   readonly clock: Clock;
   readonly runDirectory: string;
-  /** Others have attempts in the same run directory: only what was given up as lost is looked at. */
+  /** Others have attempts in the same run directory: only those that have ended are looked at. */
   readonly isShared?: boolean;
   readonly log: Log;
 };
@@ -86,7 +86,7 @@ export class Leftovers {
       return;
     }
     const attempt = rows?.attempts.get(attemptId) ?? null;
-    if (this.#options.isShared === true && attempt?.status !== 'lost') {
+    if (this.#options.isShared === true && (attempt === null || !isTerminalAttempt(attempt.status))) {
       return;
     }
     if (rows === null || attempt === null) {

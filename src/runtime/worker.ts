@@ -50,6 +50,7 @@ export class Worker {
   #isClaiming = false;
   #isClaimingAgain = false;
   readonly #brought = new Set<string>();
+  readonly #takingOver = new Set<string>();
   readonly #left: Set<string>;
 
   constructor(options: WorkerOptions) {
@@ -62,7 +63,7 @@ export class Worker {
       onTouched: (runId) => this.#starts?.touch(runId),
       carryOn: (submitted) => this.#starts?.carryOn(submitted) ?? null,
       onEnded: (lease) => {
-        this.#brought.delete(lease.runId);
+        this.#forget(lease.runId);
         quietly(leases.drop(lease));
         this.#claimSoon();
       },
@@ -109,15 +110,52 @@ export class Worker {
       shared: this.#store,
       hasPackage: (runId) => this.#brought.has(runId),
       bringPackage: (runId) => this.#bringPackage(runId),
+      isHeld: (runId) => this.#store.held.has(runId),
+      giveUp: (runId) => this.#giveUp(runId),
+      onGone: (runId) => this.#let(runId),
+      onHeldBack: () => {
+        for (const runId of [...this.#store.held.keys()]) {
+          this.#giveUp(runId);
+        }
+      },
+      onResumed: () => this.#claimSoon(),
     });
     return this.#starts;
   }
 
-  async #bringPackage(runId: string): Promise<void> {
+  async #bringPackage(runId: string): Promise<string | null> {
     const { shared, leases } = this.#options;
-    if (this.#work !== null && !this.#brought.has(runId)) {
-      await bringPackage({ ...this.#work, store: shared, leases }, runId);
+    if (this.#work === null || this.#brought.has(runId)) {
+      return null;
+    }
+    const trouble = await bringPackage({ ...this.#work, store: shared, leases }, runId);
+    if (trouble === null && this.#store.held.has(runId)) {
       this.#brought.add(runId);
+    }
+    return trouble;
+  }
+
+  #forget(runId: string): void {
+    this.#brought.delete(runId);
+    this.#starts?.forget(runId);
+  }
+
+  /** Leaves a run to whoever claims it next. */
+  #let(runId: string): void {
+    const lease = this.#store.release(runId);
+    this.#forget(runId);
+    if (lease !== null) {
+      this.#options.leases.drop(lease).catch(stopOnDefect);
+    }
+    this.#claimSoon();
+  }
+
+  /** The same, but for one of which something runs, starts or ends here: no other machine could look after that. */
+  #giveUp(runId: string): void {
+    const attempts = this.#engine?.runtime.attempts;
+    const isBusy = attempts?.ids().some((attemptId) => attempts.find(attemptId)?.runId === runId) ?? true;
+    if (!isBusy && !this.#takingOver.has(runId) && this.#starts?.isStarting(runId) === false) {
+      this.#let(runId);
     }
   }
 
@@ -153,6 +191,7 @@ export class Worker {
       this.#believe(sentMs);
       this.#claimSoon();
       await this.#haltAsked();
+      await this.#dropEnded();
       await this.#settleLeft();
     } catch (error) {
       stopOnDefect(error);
@@ -169,9 +208,15 @@ export class Worker {
     if (what === 'work') {
       this.#claimSoon();
     } else if (this.#store.held.has(what)) {
-      this.#haltAsked().catch((error: unknown) => {
-        stopOnDefect(error);
-      });
+      this.#haltAsked().catch(stopOnDefect);
+      this.#starts?.touch(what);
+    }
+  }
+
+  /** Runs that were ended, or set aside, by somebody who does not hold them: of a cancel, there was nothing to stop. */
+  async #dropEnded(): Promise<void> {
+    for (const runId of await this.#options.leases.dropEnded(this.#options.workerId)) {
+      this.#let(runId);
     }
   }
 
@@ -215,10 +260,11 @@ export class Worker {
     const { workerId, leases, engine } = this.#options;
     const active = this.#store.held.size - (this.#starts?.dormant ?? 0);
     const wanted = 2 * engine.settings.concurrency - active;
-    if (wanted <= 0 || this.#options.clock.observe().uptimeMs >= this.#store.believedUntilMs) {
+    const isBelieved = this.#options.clock.observe().uptimeMs < this.#store.believedUntilMs;
+    if (wanted <= 0 || !isBelieved || this.#starts?.isHeldBack === true) {
       return;
     }
-    const claimed = await leases.claim(workerId, wanted);
+    const claimed = await leases.claim(workerId, wanted, this.#starts?.full);
     await Promise.all(
       claimed.map(async (lease) => {
         if (this.#state === 'open') {
@@ -230,16 +276,30 @@ export class Worker {
   }
 
   async #takeOver({ runId }: Lease): Promise<void> {
+    this.#takingOver.add(runId);
+    let trouble: string | null = null;
     try {
       // Before it is moved on: what that makes ready is started with it.
-      await this.#bringPackage(runId);
+      trouble = await this.#bringPackage(runId);
+    } catch (error) {
+      stopOnDefect(error);
+      this.#starts?.touch(runId);
+    }
+    try {
       await this.#engine?.runtime.takeOver.recover(runId);
     } catch (error) {
       stopOnDefect(error);
-      if (!isDamage(error)) {
+      // What ended it may have let it go as well.
+      if (!isDamage(error) && this.#store.held.has(runId)) {
         this.#options.log(`run ${runId}: not taken over yet: ${describeError(error)}`);
         this.#engine?.runtime.takeOver.doubt();
+        this.#starts?.touch(runId);
       }
+    } finally {
+      this.#takingOver.delete(runId);
+    }
+    if (trouble !== null) {
+      this.#starts?.holdBack(trouble);
       this.#starts?.touch(runId);
     }
   }

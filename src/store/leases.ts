@@ -30,10 +30,12 @@ export type Leases = {
   register(workerId: string, described: string): Promise<void>;
   /** Lives on; false where its time was over: then it is over for good. */
   renew(workerId: string): Promise<boolean>;
-  /** Claims at most `limit` running runs that nobody holds, oldest first. */
-  claim(workerId: string, limit: number): Promise<readonly Lease[]>;
-  /** Of a run that has ended. */
+  /** Claims at most `limit` running runs that nobody holds, oldest first. `full`: `package/workflow` to leave out. */
+  claim(workerId: string, limit: number, full?: readonly string[]): Promise<readonly Lease[]>;
+  /** Of a run that has ended, or is given up: others may claim it at once. */
   drop(lease: Lease): Promise<void>;
+  /** Those of runs that have ended, or were set aside, whoever did that; returns the runs. */
+  dropEnded(workerId: string): Promise<readonly string[]>;
   /** Gives up everything: others claim it at once. */
   resign(workerId: string): Promise<void>;
   /** Runs of a worker with a cancel intent that it has not carried out yet. */

@@ -21,7 +21,7 @@ t.test('it has the same commands, but for those about one data directory', async
   const names = sharedLine.commands.map(({ words }) => words.join(' '));
   t.equal(new Set(names).size, names.length);
   const missing = commands.map(({ words }) => words.join(' ')).filter((name) => !names.includes(name));
-  t.same(missing.sort(), ['advance', 'doctor', 'package verify', 'runs logs', 'stop']);
+  t.same(missing.sort(), ['advance', 'doctor', 'package verify', 'stop']);
 });
 
 t.test('from a package to the end of its runs', async (t) => {

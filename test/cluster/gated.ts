@@ -31,6 +31,9 @@ export function writeGated(root: string): Gated {
       wait: { ...wait, grace: '100ms' },
       'wait-again': { ...wait, retry },
       alone: { run: ['./alone.sh'], env: { TRACE: trace, PLACE: path.join(root, 'alone') } },
+      fails: { run: ['/bin/false'], retry: { limit: 5, backoff: '1h' } },
+      nothing: { run: ['/bin/true'] },
+      say: { run: ['/bin/echo', 'hello'] },
       after: { run: ['/bin/sh', '-c', 'echo "after $$" >>"$TRACE"'], env: { TRACE: trace } },
     },
     workflows: {
@@ -39,6 +42,10 @@ export function writeGated(root: string): Gated {
         concurrency: 1,
         steps: { a: { task: 'alone' }, b: { task: 'alone' }, c: { task: 'alone', needs: ['a'] } },
       },
+      'single-gate': { concurrency: 1, steps: { only: { task: 'wait' } } },
+      later: { steps: { only: { task: 'fails' } } },
+      quick: { steps: { only: { task: 'nothing' } } },
+      speaking: { steps: { say: { task: 'say' } } },
       again: { steps: { first: { task: 'wait-again' }, second: { task: 'after', needs: ['first'] } } },
     },
   };

@@ -36,6 +36,12 @@ export type Runtime = {
   said(): string;
 };
 
+export type ServeOptions = {
+  readonly url?: string;
+  readonly concurrency?: number;
+  readonly words?: readonly string[];
+};
+
 export type Called = { readonly code: number; readonly out: string; readonly err: string };
 
 /** Those of one database, and what they share. */
@@ -65,8 +71,15 @@ export class Ground {
   }
 
   /** Starts a runtime whose data, and with it its run directory, has that name: those of one name share a machine. */
-  serve(data: string, options: { readonly url?: string; readonly concurrency?: number } = {}): Runtime {
-    const words = ['--lease', `${leaseMs / 1_000}`, '--concurrency', `${options.concurrency ?? 4}`, 'serve'];
+  serve(data: string, options: ServeOptions = {}): Runtime {
+    const words = [
+      '--lease',
+      `${leaseMs / 1_000}`,
+      '--concurrency',
+      `${options.concurrency ?? 4}`,
+      ...(options.words ?? []),
+      'serve',
+    ];
     const { process: started, called } = this.spawn(data, { url: options.url, words });
     let said = '';
     started.stderr?.on('data', (bytes) => {

@@ -2,7 +2,8 @@
 // all their answers. Knows nothing of transactions. An error of the connection, whenever it strikes, goes to whoever
 // waits for an answer, and otherwise only marks the session as broken: it never ends the process.
 import { Socket } from 'node:net';
-import { Client } from 'pg';
+import { Client, type ClientConfig } from 'pg';
+import { EdgeError } from '../../core/errors.ts';
 import { bounds } from './bounds.ts';
 import { toEdgeError } from './failure.ts';
 import { decodeJson } from './jsonb.ts';
@@ -52,7 +53,7 @@ export class Connection {
   /** Throws `unavailable` where the server cannot be reached or refuses. */
   static async open(url: string): Promise<Connection> {
     const socket = new Socket();
-    const client = new Client({
+    const client = createClient({
       connectionString: url,
       stream: () => socket,
       application_name: 'qinglong-edge',
@@ -127,5 +128,18 @@ export class Connection {
     } catch {
       // It is gone, which is what was asked for.
     }
+  }
+}
+
+/** Throws `invalid` for a URL that cannot be used, such as one that names a certificate which is not there. */
+function createClient(options: ClientConfig): Client {
+  try {
+    return new Client(options);
+  } catch (cause) {
+    const why = cause instanceof Error && 'code' in cause ? `${cause.code}` : 'it is no URL';
+    throw new EdgeError('invalid', `the URL of the database cannot be used (${why})`, {
+      cause,
+      hint: 'look at its host, port and certificates; in a password, write # / ? @ : and % as %23, %2F and so on',
+    });
   }
 }

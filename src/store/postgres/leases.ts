@@ -1,8 +1,8 @@
 // Leases: which runtime carries which run on. Owns their statements, on a session of its own so that saying in time
 // that one lives never waits behind work; decides nothing about when.
 import type { Alarm, Clock } from '../../core/ports.ts';
-import type { Lease, Leases } from '../leases.ts';
-import { Asked } from './asked.ts';
+import type { Lease, Leases, WorkerState } from '../leases.ts';
+import { type AnsweredRows, Asked } from './asked.ts';
 import type { Statement } from './connection.ts';
 import { createContents } from './contents.ts';
 import { gather } from './gathered.ts';
@@ -30,6 +30,7 @@ const claimSql = `WITH free AS MATERIALIZED (
       AND NOT EXISTS (SELECT FROM ql3.set_aside AS s WHERE s.run_id = r.run_id)
       AND (l.run_id IS NULL
         OR l.held_until < clock_timestamp() AND coalesce(w.expires_at < clock_timestamp(), true))
+      AND NOT jsonb_exists(:full, r.package_name || '/' || r.workflow_id)
     ORDER BY r.created_at_ms, r.plan_digest
     LIMIT :limit
     FOR UPDATE OF r SKIP LOCKED
@@ -55,6 +56,9 @@ const claimSql = `WITH free AS MATERIALIZED (
 const dropSql = `DELETE FROM ql3.run_leases AS l
   USING jsonb_to_recordset(:leases) AS d ("runId" text, "workerId" text, token bigint)
   WHERE l.run_id = d."runId" AND l.worker_id = d."workerId" AND l.token = d.token`;
+const dropEndedSql = `DELETE FROM ql3.run_leases AS l
+  WHERE l.worker_id = :workerId AND NOT EXISTS (SELECT FROM ql3.open_runs AS r WHERE r.run_id = l.run_id)
+  RETURNING l.run_id`;
 const resignSql = `WITH gone AS (DELETE FROM ql3.workers WHERE worker_id = :workerId)
   UPDATE ql3.run_leases SET held_until = '-infinity' WHERE worker_id = :workerId`;
 const toHaltSql = `SELECT l.run_id FROM ql3.run_leases AS l JOIN ql3.runs AS r ON r.run_id = l.run_id
@@ -96,6 +100,7 @@ export function openLeases(options: LeasesOptions): Leases {
   const session = new Asked(url);
   // On a session of its own: nothing that waits for a lock must keep it from being said in time that one lives.
   const beats = new Asked(url);
+  const contents = new Asked(url);
   let listener: Listener | null = null;
   const ask = (sql: string, values: Values) => session.ask(sql, values);
   const renew = async (workerId: string) => (await beats.ask(renewSql, { workerId, leaseMs })).length === 1;
@@ -104,11 +109,12 @@ export function openLeases(options: LeasesOptions): Leases {
       await ask(sweepSql, {});
       await ask(registerSql, { workerId, described, leaseMs });
     },
-    async claim(workerId, limit) {
-      const rows = await ask(claimSql, { workerId, limit, leaseMs });
+    async claim(workerId, limit, full = []) {
+      const rows = await ask(claimSql, { workerId, limit, leaseMs, full: JSON.stringify(full) });
       return rows.map((row) => ({ runId: `${row['run_id']}`, workerId, token: Number(row['token']) }));
     },
     drop: gather(async (ended: readonly Lease[]) => void (await ask(dropSql, { leases: JSON.stringify(ended) }))),
+    dropEnded: async (workerId) => (await ask(dropEndedSql, { workerId })).map((row) => `${row['run_id']}`),
     resign: async (workerId) => void (await ask(resignSql, { workerId })),
     toHalt: async (workerId) => (await ask(toHaltSql, { workerId })).map((row) => `${row['run_id']}`),
     noteHalted: async (lease) => void (await ask(haltedSql, lease)),
@@ -123,16 +129,11 @@ export function openLeases(options: LeasesOptions): Leases {
             hasHalted: row['has_halted'] === 't',
           };
     },
-    workers: async () =>
-      (await ask(workersSql, {})).map((row) => ({
-        workerId: `${row['worker_id']}`,
-        described: `${row['described']}`,
-        runs: Number(row['runs']),
-      })),
+    workers: async () => (await ask(workersSql, {})).map(readWorker),
     notify: gather(async (words: readonly string[]) => {
       await ask(notifySql, { channel, words: JSON.stringify([...new Set(words)]) });
     }),
-    ...createContents(ask),
+    ...createContents((sql, values) => contents.ask(sql, values)),
   };
   return {
     leaseMs,
@@ -140,21 +141,27 @@ export function openLeases(options: LeasesOptions): Leases {
     renew: beats.waitedFor(renew),
     claim: session.waitedFor(asking.claim),
     drop: session.waitedFor(asking.drop),
+    dropEnded: session.waitedFor(asking.dropEnded),
     resign: session.waitedFor(asking.resign),
     toHalt: session.waitedFor(asking.toHalt),
     noteHalted: session.waitedFor(asking.noteHalted),
     find: session.waitedFor(asking.find),
     workers: session.waitedFor(asking.workers),
     notify: session.waitedFor(asking.notify),
-    putContents: session.waitedFor(asking.putContents),
-    getContents: session.waitedFor(asking.getContents),
+    putContents: contents.waitedFor(asking.putContents),
+    getContents: contents.waitedFor(asking.getContents),
     listen(onWord) {
       listener = new Listener({ ...options, onWord });
     },
     async close() {
       await listener?.close();
       await beats.close();
+      await contents.close();
       await session.close();
     },
   };
+}
+
+function readWorker(row: AnsweredRows[number]): WorkerState {
+  return { workerId: `${row['worker_id']}`, described: `${row['described']}`, runs: Number(row['runs']) };
 }

@@ -19,7 +19,7 @@ export const migrations: readonly { readonly id: string; readonly sha256: string
   },
   {
     id: 'pg-0047-runtime-leases',
-    sha256: 'e285256c65966032403608d5a2daf24e350004769757de4c2bc2575d54d90db4',
+    sha256: '2be61fbbdd1801ba20086f669af76c4c292198e08f10a9dc384b95f3e87f4f23',
     sql: sql3,
   },
 ];
