@@ -65,7 +65,9 @@ export function spawnLauncher(directory: string, attemptId: string, settings: La
   const [shell = '/bin/sh', ...shellArguments] = settings.shell;
   const segmentBytes = settings.tools.missingForOutput.length > 0 ? 0 : settings.segmentBytes;
   const startByMs = settings.startByUptimeMs();
-  const startBy = Number.isFinite(startByMs) ? [`${Math.max(1, Math.floor(startByMs / uptimeTickMs))}`] : [];
+  const isUnbounded = startByMs === Number.POSITIVE_INFINITY;
+  // Where no lease is held any more, it is in the past.
+  const startBy = isUnbounded ? [] : [`${Math.max(1, Math.floor(Math.max(0, startByMs) / uptimeTickMs))}`];
   const words = [...shellArguments, settings.launcherPath, attemptId, directory, `${segmentBytes}`, ...startBy];
   const env = { PATH: settings.toolsPath, LC_ALL: 'C', [launcherVariable]: directory };
   const notes = openSync(path.join(directory, 'notes'), 'a', 0o600);

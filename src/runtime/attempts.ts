@@ -84,6 +84,15 @@ export class Attempts {
     return this.#inFlight.size;
   }
 
+  /** Tells every in-process handler to stop: nobody could record what comes of it. */
+  stopHandlers(): void {
+    for (const { place, executorType } of this.#inFlight.values()) {
+      if (executorType === 'handler') {
+        this.#options.handlers.stop(place.attemptId);
+      }
+    }
+  }
+
   ids(): readonly string[] {
     return [...this.#inFlight.keys()];
   }

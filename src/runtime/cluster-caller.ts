@@ -42,7 +42,7 @@ export async function openCaller(options: CallerOptions): Promise<Caller> {
   const engine = await openEngine({
     ...{ data, runDirectory, settings, log, handlers: {}, onOutput: null, drives: false },
     openStore: async () => whole,
-    sharing: { createStarts, whole, startByUptimeMs: () => Number.POSITIVE_INFINITY },
+    sharing: { createStarts, whole, timed: (clock) => clock, startByUptimeMs: () => Number.POSITIVE_INFINITY },
   });
   return {
     verbs: shareVerbs(engine.verbs, options),

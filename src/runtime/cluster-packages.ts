@@ -82,9 +82,9 @@ function nameOfPartial(directory: string): string {
 async function fetchFiles(packages: ClusterPackages, { lockDigest, files, reach }: Fetched): Promise<string | null> {
   const { leases, packagesDirectory } = packages;
   const directory = join(packagesDirectory, lockDigest);
-  await removeForsaken(packagesDirectory);
   const partial = nameOfPartial(directory);
   try {
+    await removeForsaken(packagesDirectory);
     await rm(partial, { recursive: true, force: true });
     await mkdir(partial, { recursive: true, mode: 0o700 });
     for (const file of files) {
@@ -99,7 +99,7 @@ async function fetchFiles(packages: ClusterPackages, { lockDigest, files, reach 
       await syncDirectory(join(partial, path));
     }
     await syncDirectory(partial);
-    await takePlace(partial, directory);
+    await takePlace(partial, directory, () => packages.guard.check(lockDigest) === null);
     await syncDirectory(packagesDirectory);
     if (reach === 'everyone') {
       await openPackages(packagesDirectory);
@@ -126,8 +126,8 @@ async function removeForsaken(packagesDirectory: string): Promise<void> {
 }
 
 /** Instead of what was altered. Where somebody else is faster, theirs stay: they are the same. */
-async function takePlace(partial: string, directory: string): Promise<void> {
-  if (existsSync(directory)) {
+async function takePlace(partial: string, directory: string, isWhole: () => boolean): Promise<void> {
+  if (existsSync(directory) && !isWhole()) {
     const altered = nameOfPartial(directory);
     await rename(directory, altered);
     await rm(altered, { recursive: true, force: true });

@@ -238,35 +238,45 @@ export class ClusterStarts implements StartsPort {
   #mayStart(run: Run, stepRunId: string): boolean {
     const isTaken = this.#starting.has(stepRunId) || this.#barred.has(stepRunId);
     const isUnlimited = this.#limited.get(limitKeyOf(run)) === false;
-    return this.#isOpen && !this.isHeldBack && !isTaken && isUnlimited && this.#options.hasPackage(run.id);
+    const { hasPackage, isRunOver } = this.#options;
+    const isMeant = hasPackage(run.id) && !isRunOver(run.id);
+    return this.#isOpen && !this.isHeldBack && !isTaken && isUnlimited && isMeant;
   }
 
   #lookSoon(): void {
     if (!this.#isLooking && this.#isOpen && this.#touched.size > 0) {
-      this.#isLooking = true;
-      this.#look().then(() => {
-        this.#isLooking = false;
-      }, stopOnDefect);
+      this.#look().catch(stopOnDefect);
     }
   }
 
   async #look(): Promise<void> {
+    this.#isLooking = true;
+    try {
+      await this.#lookAtAll();
+    } finally {
+      this.#isLooking = false;
+    }
+  }
+
+  async #lookAtAll(): Promise<void> {
     while (this.#touched.size > 0) {
       const free = this.#isOpen && !this.isHeldBack ? Math.max(0, this.#free) : 0;
       // As many at once as there are slots: one after the other, the way to the server would be all that counts.
       const [runIds, others] = [[...this.#touched].slice(0, free), [...this.#touched].slice(free)];
       this.#touched.clear();
-      for (const runId of others) {
-        this.#waiting.add(runId);
-      }
       await Promise.all(
         runIds.map((runId) => this.#lookAt(runId).catch((error: unknown) => this.#failed(runId, error))),
       );
+      // Those that were looked at may have needed no slot.
+      const rest = this.#free > 0 && this.#isOpen && !this.isHeldBack ? this.#touched : this.#waiting;
+      for (const runId of others) {
+        rest.add(runId);
+      }
     }
   }
 
   async #lookAt(runId: string): Promise<void> {
-    const { shared, isHeld, bringPackage, onGone } = this.#options;
+    const { shared, isHeld, isRunOver, bringPackage, onGone } = this.#options;
     this.#later.cancel(runId);
     if (!isHeld(runId)) {
       return;
@@ -277,7 +287,8 @@ export class ClusterStarts implements StartsPort {
       return;
     }
     const ready = [...rows.steps.values()].filter((step) => isStartable(rows, step) && !this.#starting.has(step.id));
-    if (ready.length === 0 || rows.run.cancelRequestedAtMs !== null || this.#isBehindAnother(rows.run)) {
+    const isOver = rows.run.cancelRequestedAtMs !== null || isRunOver(runId);
+    if (ready.length === 0 || isOver || this.#isBehindAnother(rows.run)) {
       return;
     }
     const trouble = await bringPackage(runId);
@@ -336,7 +347,8 @@ export class ClusterStarts implements StartsPort {
       )
       .finally(() => {
         this.#starting.delete(place.stepRunId);
-        this.#lookSoon();
+        // Where nothing came of it, its slot is free for who waits.
+        this.#resume();
       })
       .catch(stopOnDefect);
   }
@@ -377,7 +389,9 @@ export class ClusterStarts implements StartsPort {
     stopOnDefect(error);
     // Of a package's bytes in the database nothing is said by that of the run.
     if (isDamage(error) && error.runId !== null) {
+      // Where that cannot be written, the next look does it.
       void setAsideDamaged({ store: shared, log }, runId, error);
+      this.#lookLater(runId, limits.redeliveryMs, { isDormant: false });
     } else if (isHeld(runId)) {
       if (!this.#troubled.has(runId)) {
         this.#troubled.add(runId);

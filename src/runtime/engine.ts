@@ -55,6 +55,8 @@ export type EngineOptions = {
 
 export type Sharing = {
   readonly createStarts: (options: StartsOptions, work: PackageWork) => StartsPort;
+  /** A machine's clock, with the wall time that all share. */
+  readonly timed: (clock: Clock) => Clock;
   /** All of the database, of which runs that others carry on need package files as well. */
   readonly whole: Store;
   /** Until when, by uptime, a command may take its start. */
@@ -76,7 +78,8 @@ const stopReserveMs = 1_000;
 
 export async function openEngine(options: EngineOptions): Promise<Engine> {
   const { settings, drives } = options;
-  const clock = realClock(settings.bootId);
+  const machineClock = realClock(settings.bootId);
+  const clock = options.sharing?.timed(machineClock) ?? machineClock;
   const alarm = realAlarm(clock);
   const store = watchDefects(
     await options.openStore({ clock, alarm, ids: realIds(clock), trustedFromMs: buildInfo.buildDateMs }),
@@ -139,6 +142,7 @@ function assemble(options: EngineOptions, { store, clock, alarm }: Ports) {
     handlers: options.handlers,
     onEnd: (attemptId, facts) => runtime.attempts.ended(attemptId, facts),
   });
+  const isTooLate = () => sharing !== undefined && clock.observe().uptimeMs >= sharing.startByUptimeMs();
   const takeOutput = createOutputTaker({
     executor,
     kept,
@@ -165,7 +169,7 @@ function assemble(options: EngineOptions, { store, clock, alarm }: Ports) {
     tidy: () => (sharing === undefined ? removeRunDirectory(runDirectory, data) : undefined),
     isShared: sharing !== undefined,
     createStarts: sharing === undefined ? undefined : (starts) => sharing.createStarts(starts, work),
-    begin: (launch) => beginAttempt(launch, { executor, handlers, packagesDirectory, guard, base, onEnd }),
+    begin: (launch) => beginAttempt(launch, { executor, handlers, packagesDirectory, guard, base, onEnd, isTooLate }),
     log,
   });
   return { runtime, kept, runDirectory, work, lane };

@@ -11,9 +11,11 @@ export type LaterLooksOptions = {
 /** `isDormant`: it waits for a time, and needs no slot until then. */
 type Later = { readonly delayMs: number; readonly isDormant: boolean };
 
+type Pending = { readonly atMs: number; readonly cancel: CancelAlarm; readonly isDormant: boolean };
+
 export class LaterLooks {
   readonly #options: LaterLooksOptions;
-  readonly #alarms = new Map<string, { readonly cancel: CancelAlarm; readonly isDormant: boolean }>();
+  readonly #alarms = new Map<string, Pending>();
 
   constructor(options: LaterLooksOptions) {
     this.#options = options;
@@ -23,16 +25,21 @@ export class LaterLooks {
     return [...this.#alarms.values()].filter(({ isDormant }) => isDormant).length;
   }
 
-  /** In the place of what was set for that run before. */
+  /** The earliest of all that was set for a run counts: that look sets the others again. */
   set(runId: string, { delayMs, isDormant }: Later): void {
     const { alarm, clock, onDue } = this.#options;
-    this.cancel(runId);
     const atMs = clock.observe().uptimeMs + Math.min(delayMs, limits.alarmMsMax);
+    const before = this.#alarms.get(runId);
+    if (before !== undefined && before.atMs <= atMs) {
+      this.#alarms.set(runId, { ...before, isDormant: before.isDormant && isDormant });
+      return;
+    }
+    before?.cancel();
     const cancel = alarm.set(atMs, () => {
       this.#alarms.delete(runId);
       onDue(runId);
     });
-    this.#alarms.set(runId, { cancel, isDormant });
+    this.#alarms.set(runId, { atMs, cancel, isDormant: isDormant && (before?.isDormant ?? true) });
   }
 
   cancel(runId: string): void {

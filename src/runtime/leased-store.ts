@@ -24,7 +24,7 @@ export type LeasedStoreOptions = {
   /** A run came to be, or a cancel intent, for which others may have to be woken. */
   readonly onNews: (what: string) => void;
   /** The database says that a lease is over that was believed. */
-  readonly onLost: () => void;
+  readonly onLost: (lease: Lease) => void;
 };
 
 // What an operator asks for needs no lease: whoever holds the run sees it.
@@ -159,7 +159,7 @@ export class LeasedStore {
     }
     const submitted = shared.submitUnder(carried?.operation ?? operation, lease).catch((error: unknown) => {
       if (isLeaseOver(error) && this.#held.get(lease.runId)?.token === lease.token) {
-        onLost();
+        onLost(lease);
       }
       throw error;
     });

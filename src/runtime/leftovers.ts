@@ -78,6 +78,13 @@ export class Leftovers {
     }
   }
 
+  /** The runs of attempts whose directories are there. */
+  storedRuns(): readonly string[] {
+    const { executor, runDirectory } = this.#options;
+    const runIds = executor.stored().map((attemptId) => readRunId(attemptDirectory(runDirectory, attemptId)));
+    return [...new Set(runIds.filter((runId) => runId !== null))];
+  }
+
   async #look(attemptId: string, hasAside: boolean): Promise<void> {
     const { store, executor, attempts, clock, log } = this.#options;
     const runId = readRunId(attemptDirectory(this.#options.runDirectory, attemptId));

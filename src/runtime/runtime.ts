@@ -148,6 +148,11 @@ export class Runtime {
     return this.#starts.heldBack();
   }
 
+  /** A run that others may carry on now is nothing of this process's any more. */
+  letGo(runId: string): void {
+    this.#deadlines.forget(runId);
+  }
+
   /** Takes the executor's word on the end of an attempt. */
   report(attemptId: string, end: AttemptEnd): void {
     // Once closed, it is left to whoever opens this next.
@@ -172,7 +177,8 @@ export class Runtime {
     carryOut(settled, {
       attempts: this.attempts,
       lastGraceMs: this.#isStopping ? stopGraceMsMax : null,
-      runCreated: (runId) => (drives ? this.#deadlines.find(runId) : undefined),
+      // Where several carry runs on, whoever claims one holds it to its deadline.
+      runCreated: (runId) => (drives && this.#options.isShared !== true ? this.#deadlines.find(runId) : undefined),
       runEnded: (runId) => {
         this.#deadlines.forget(runId);
         this.leftovers.runEnded(runId);

@@ -4,7 +4,7 @@
 //   register ─▶ claim ─▶ take over ─▶ carry on … ─▶ over: what it runs is left to who took it on, or ended ─▶ detached
 //                 ▲                       │
 //                 └── word or heartbeat ──┘
-import { stopOnDefect } from '../core/errors.ts';
+import { EdgeError, stopOnDefect } from '../core/errors.ts';
 import type { Alarm, CancelAlarm, Clock } from '../core/ports.ts';
 import type { Lease, Leases, SharedStore } from '../store/leases.ts';
 import type { TurnHooks } from '../store/store.ts';
@@ -49,6 +49,11 @@ export class Worker {
   #state: 'opening' | 'open' | 'over' | 'closed' = 'opening';
   #isClaiming = false;
   #isClaimingAgain = false;
+  /** What the database's clock is ahead of this machine's uptime. */
+  #aheadMs = 0;
+  #chores: Promise<void> | null = null;
+  /** Runs whose leases are on their way out. */
+  readonly #leaving = new Set<string>();
   readonly #brought = new Set<string>();
   readonly #takingOver = new Set<string>();
   readonly #left: Set<string>;
@@ -64,11 +69,11 @@ export class Worker {
       carryOn: (submitted) => this.#starts?.carryOn(submitted) ?? null,
       onEnded: (lease) => {
         this.#forget(lease.runId);
-        quietly(leases.drop(lease));
+        this.#leave(lease, leases.drop);
         this.#claimSoon();
       },
       onNews: (what) => quietly(leases.notify(what)),
-      onLost: () => this.#over('the database says so'),
+      onLost: (lease) => quietly(this.#lost(lease)),
     });
   }
 
@@ -86,6 +91,7 @@ export class Worker {
     const sentMs = clock.observe().uptimeMs;
     await leases.register(workerId, `${place} process ${process.pid}`);
     this.#believe(sentMs);
+    await this.#setTime();
     this.#beatLater();
     this.#engine = await openEngine({
       ...engine,
@@ -94,13 +100,37 @@ export class Worker {
       sharing: {
         createStarts: (options, work) => this.#createStarts(options, work),
         whole: { ...this.#options.shared, attach: () => {}, wake: () => {} },
+        timed: (machine) => this.#timed(machine),
         startByUptimeMs: () => this.#store.believedUntilMs,
       },
     });
-    if (this.#state === 'opening') {
-      this.#state = 'open';
-      this.#claimSoon();
+    if (this.#state !== 'opening') {
+      await this.#engine.close('detach');
+      throw new EdgeError('unavailable', 'its lease was over before it was open', { hint: 'it is tried again' });
     }
+    this.#state = 'open';
+    // What a process before this one left: where its run is lost to another machine, it is ended here.
+    for (const runId of this.#engine.runtime.leftovers.storedRuns()) {
+      this.#left.add(runId);
+    }
+    this.#claimSoon();
+  }
+
+  /** Wall time is the database's: that of another machine may be any. */
+  #timed(machine: Clock): Clock {
+    return {
+      observe: () => {
+        const now = machine.observe();
+        return { ...now, wallMs: Math.round(now.uptimeMs + this.#aheadMs), isShared: true };
+      },
+    };
+  }
+
+  async #setTime(): Promise<void> {
+    const { leases, clock } = this.#options;
+    const sentMs = clock.observe().uptimeMs;
+    const databaseMs = await leases.time();
+    this.#aheadMs = databaseMs - (sentMs + clock.observe().uptimeMs) / 2;
   }
 
   #createStarts(options: StartsOptions, work: PackageWork): ClusterStarts {
@@ -137,6 +167,7 @@ export class Worker {
 
   #forget(runId: string): void {
     this.#brought.delete(runId);
+    this.#engine?.runtime.letGo(runId);
     this.#starts?.forget(runId);
   }
 
@@ -145,9 +176,17 @@ export class Worker {
     const lease = this.#store.release(runId);
     this.#forget(runId);
     if (lease !== null) {
-      this.#options.leases.drop(lease).catch(stopOnDefect);
+      this.#leave(lease, this.#options.leases.release);
     }
     this.#claimSoon();
+  }
+
+  /** Where that fails, the next look at what is held does it again. */
+  #leave(lease: Lease, how: (lease: Lease) => Promise<void>): void {
+    this.#leaving.add(lease.runId);
+    how(lease)
+      .catch(stopOnDefect)
+      .finally(() => this.#leaving.delete(lease.runId));
   }
 
   /** The same, but for one of which something runs, starts or ends here: no other machine could look after that. */
@@ -189,10 +228,6 @@ export class Worker {
         return;
       }
       this.#believe(sentMs);
-      this.#claimSoon();
-      await this.#haltAsked();
-      await this.#dropEnded();
-      await this.#settleLeft();
     } catch (error) {
       stopOnDefect(error);
       log(`a heartbeat failed: ${describeError(error)}`);
@@ -200,6 +235,58 @@ export class Worker {
       if (this.#state === 'opening' || this.#state === 'open') {
         this.#beatLater();
       }
+    }
+    // Beside it: that this one lives is said in time whatever they take.
+    this.#chores ??= this.#doChores()
+      .catch((error: unknown) => {
+        stopOnDefect(error);
+        log(`what is due with a heartbeat is done with the next one: ${describeError(error)}`);
+      })
+      .finally(() => {
+        this.#chores = null;
+      });
+  }
+
+  async #doChores(): Promise<void> {
+    if (this.#state === 'open') {
+      await this.#setTime();
+      await this.#haltAsked();
+      await this.#compareHeld();
+      await this.#settleLeft();
+      this.#claimSoon();
+    }
+  }
+
+  /**
+   * What others ended is let go, and a claim or a release of which the answer was lost is made up for: what is held
+   * here and what the database says are the same again.
+   */
+  async #compareHeld(): Promise<void> {
+    const { workerId, leases } = this.#options;
+    const isSettled = (runId: string) => !this.#leaving.has(runId) && !this.#takingOver.has(runId);
+    if (this.#isClaiming) {
+      return;
+    }
+    for (const { isOver, ...lease } of await leases.held(workerId)) {
+      if (isOver && isSettled(lease.runId)) {
+        this.#store.take(lease);
+        this.#store.release(lease.runId);
+        this.#forget(lease.runId);
+        this.#leave(lease, leases.drop);
+      } else if (!this.#store.held.has(lease.runId) && isSettled(lease.runId) && !this.#isClaiming) {
+        this.#store.take(lease);
+        await this.#takeOver(lease);
+      }
+    }
+  }
+
+  /** A session that waited for a lock has seen the lease as it was before: then it is only tried again. */
+  async #lost({ runId, token }: Lease): Promise<void> {
+    const { workerId, leases } = this.#options;
+    const isAlive = await leases.renew(workerId).catch(() => false);
+    const held = isAlive ? await leases.held(workerId) : [];
+    if (!held.some((lease) => lease.runId === runId && lease.token === token) && this.#store.held.has(runId)) {
+      this.#over('the database says so');
     }
   }
 
@@ -213,21 +300,20 @@ export class Worker {
     }
   }
 
-  /** Runs that were ended, or set aside, by somebody who does not hold them: of a cancel, there was nothing to stop. */
-  async #dropEnded(): Promise<void> {
-    for (const runId of await this.#options.leases.dropEnded(this.#options.workerId)) {
-      this.#let(runId);
-    }
-  }
-
   /** Carries out intents that others recorded; when that is told, no command of such a run starts any more. */
   async #haltAsked(): Promise<void> {
     const { workerId, leases } = this.#options;
     for (const runId of await leases.toHalt(workerId)) {
       const lease = this.#store.held.get(runId);
-      if (lease !== undefined && this.#state === 'open') {
+      if (lease === undefined || this.#state !== 'open') {
+        continue;
+      }
+      try {
         await this.#engine?.runtime.takeOver.recover(runId);
         await leases.noteHalted(lease);
+      } catch (error) {
+        stopOnDefect(error);
+        this.#options.log(`run ${runId}: what is cancelled is not stopped yet: ${describeError(error)}`);
       }
     }
   }
@@ -312,11 +398,18 @@ export class Worker {
     if (this.#state === 'over' || this.#state === 'closed') {
       return;
     }
+    const wasOpen = this.#state === 'open';
     this.#state = 'over';
     this.#options.log(`the lease of this worker is over: ${why}`);
     this.#stopAlarms();
     this.#store.revoke();
+    if (!wasOpen) {
+      // Whoever opens it is told.
+      return;
+    }
+    this.#starts?.close();
     const attempts = this.#engine?.runtime.attempts;
+    attempts?.stopHandlers();
     const runIds = (attempts?.ids() ?? []).flatMap((attemptId) => attempts?.find(attemptId)?.runId ?? []);
     const left = [...new Set([...this.#left, ...runIds])];
     const closed = this.#engine?.close('detach') ?? this.#store.close();

@@ -6,6 +6,9 @@ import type { OperationStore, TurnHooks } from './store.ts';
 /** What a runtime proves in each transaction by which it carries a run on. */
 export type Lease = { readonly runId: string; readonly workerId: string; readonly token: number };
 
+/** `isOver`: its run has ended, or was set aside, whoever did that. */
+export type HeldLease = Lease & { readonly isOver: boolean };
+
 export type LeaseState = {
   /** Whether a worker that lives holds the run now. */
   readonly isHeld: boolean;
@@ -28,14 +31,18 @@ export type Leases = {
   /** How long a worker lives from one word of it to the next. */
   readonly leaseMs: number;
   register(workerId: string, described: string): Promise<void>;
+  /** The database's clock. */
+  time(): Promise<number>;
   /** Lives on; false where its time was over: then it is over for good. */
   renew(workerId: string): Promise<boolean>;
   /** Claims at most `limit` running runs that nobody holds, oldest first. `full`: `package/workflow` to leave out. */
   claim(workerId: string, limit: number, full?: readonly string[]): Promise<readonly Lease[]>;
-  /** Of a run that has ended, or is given up: others may claim it at once. */
+  /** Of a run that has ended, or was set aside. */
   drop(lease: Lease): Promise<void>;
-  /** Those of runs that have ended, or were set aside, whoever did that; returns the runs. */
-  dropEnded(workerId: string): Promise<readonly string[]>;
+  /** Gives a run up that goes on: others may claim it at once. */
+  release(lease: Lease): Promise<void>;
+  /** All that a worker holds, as the database knows it. */
+  held(workerId: string): Promise<readonly HeldLease[]>;
   /** Gives up everything: others claim it at once. */
   resign(workerId: string): Promise<void>;
   /** Runs of a worker with a cancel intent that it has not carried out yet. */

@@ -21,6 +21,17 @@ testEachShell(
 );
 
 testEachShell(
+  'without any lease there is no start either',
+  async (t, stand) => {
+    const marker = path.join(stand.runDirectory, 'marker');
+    const { end } = await stand.run({ argv: ['/usr/bin/touch', marker] });
+    t.equal(end.kind, 'withdrawn');
+    t.notOk(existsSync(marker));
+  },
+  { startByUptimeMs: () => Number.NEGATIVE_INFINITY },
+);
+
+testEachShell(
   'a launcher whose lease lasts takes its start',
   async (t, stand) => {
     const { end, output } = await stand.run({ argv: ['/bin/echo', 'started'] });

@@ -12,9 +12,9 @@ export class Asked {
   readonly #pending = new Set<Promise<unknown>>();
   #isClosing = false;
 
-  /** Opens no session before it is asked for something. */
-  constructor(url: string) {
-    this.#pool = new Pool(url, 1);
+  /** Opens no session before it is asked for something; one that does not answer in that time is given up. */
+  constructor(url: string, answerMsMax?: number) {
+    this.#pool = new Pool(url, 1, answerMsMax);
   }
 
   /** Throws what the database refuses, as it is told to people. */

@@ -51,17 +51,17 @@ export class Connection {
   }
 
   /** Throws `unavailable` where the server cannot be reached or refuses. */
-  static async open(url: string): Promise<Connection> {
+  static async open(url: string, answerMsMax: number = bounds.answerMsMax): Promise<Connection> {
     const socket = new Socket();
     const client = createClient({
       connectionString: url,
       stream: () => socket,
       application_name: 'qinglong-edge',
-      connectionTimeoutMillis: bounds.connectMsMax,
+      connectionTimeoutMillis: Math.min(bounds.connectMsMax, answerMsMax),
       statement_timeout: bounds.statementMsMax,
       lock_timeout: bounds.lockMsMax,
       idle_in_transaction_session_timeout: bounds.idleInTransactionMsMax,
-      query_timeout: bounds.answerMsMax,
+      query_timeout: answerMsMax,
       keepAlive: true,
       pipeline: true,
       types: types as never,

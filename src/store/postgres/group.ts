@@ -3,7 +3,6 @@
 // server refuses undoes all of them, and each is then carried out by itself, where a failure is told of the right one.
 //
 //   [BEGIN, LOCK, leases, runs] ─▶ decide each, with what follows it ─▶ [changes, COMMIT]
-import { isEdgeError } from '../../core/errors.ts';
 import { limits } from '../../core/limits.ts';
 import type { Operation } from '../../protocol/protocol.ts';
 import type { ReadRequest } from '../../protocol/reads.ts';
@@ -91,14 +90,11 @@ async function leave(connection: Connection): Promise<Together> {
 
 type Decided = Part & { readonly change: Change | null };
 
-/** What one member meets (damage, a refusal that is thrown) is none of the others': it meets that again by itself. */
+/** What one member meets (damage, a refusal, a defect) is none of the others': it meets that again by itself. */
 function decideApart(decide: () => Decided | null): Decided | null {
   try {
     return decide();
-  } catch (error) {
-    if (!isEdgeError(error)) {
-      throw error;
-    }
+  } catch {
     return null;
   }
 }

@@ -1,7 +1,7 @@
 // Leases: which runtime carries which run on. Owns their statements, on a session of its own so that saying in time
 // that one lives never waits behind work; decides nothing about when.
 import type { Alarm, Clock } from '../../core/ports.ts';
-import type { Lease, Leases, WorkerState } from '../leases.ts';
+import type { HeldLease, Lease, Leases, WorkerState } from '../leases.ts';
 import { type AnsweredRows, Asked } from './asked.ts';
 import type { Statement } from './connection.ts';
 import { createContents } from './contents.ts';
@@ -56,9 +56,13 @@ const claimSql = `WITH free AS MATERIALIZED (
 const dropSql = `DELETE FROM ql3.run_leases AS l
   USING jsonb_to_recordset(:leases) AS d ("runId" text, "workerId" text, token bigint)
   WHERE l.run_id = d."runId" AND l.worker_id = d."workerId" AND l.token = d.token`;
-const dropEndedSql = `DELETE FROM ql3.run_leases AS l
-  WHERE l.worker_id = :workerId AND NOT EXISTS (SELECT FROM ql3.open_runs AS r WHERE r.run_id = l.run_id)
-  RETURNING l.run_id`;
+// Its token stays, so that it never fits twice; a worker of that name there is none.
+const releaseSql = `UPDATE ql3.run_leases AS l SET worker_id = 'nobody', held_until = '-infinity'
+  FROM jsonb_to_recordset(:leases) AS d ("runId" text, "workerId" text, token bigint)
+  WHERE l.run_id = d."runId" AND l.worker_id = d."workerId" AND l.token = d.token`;
+const heldSql = `SELECT l.run_id, l.token, NOT EXISTS (SELECT FROM ql3.open_runs AS r WHERE r.run_id = l.run_id) AS is_over
+  FROM ql3.run_leases AS l WHERE l.worker_id = :workerId`;
+const timeSql = 'SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now_ms';
 const resignSql = `WITH gone AS (DELETE FROM ql3.workers WHERE worker_id = :workerId)
   UPDATE ql3.run_leases SET held_until = '-infinity' WHERE worker_id = :workerId`;
 const toHaltSql = `SELECT l.run_id FROM ql3.run_leases AS l JOIN ql3.runs AS r ON r.run_id = l.run_id
@@ -87,6 +91,9 @@ export function leasesStatement(leases: readonly Lease[]): Statement {
   return statement(leasesSql, { leases: JSON.stringify(leases) });
 }
 
+/** Whoever gets no answer for a quarter of the lease asks on another session; not sooner than any way may take. */
+const beatMsMin = 500;
+
 export type LeasesOptions = {
   readonly url: string;
   readonly leaseMs: number;
@@ -99,12 +106,13 @@ export function openLeases(options: LeasesOptions): Leases {
   const { url, leaseMs } = options;
   const session = new Asked(url);
   // On a session of its own: nothing that waits for a lock must keep it from being said in time that one lives.
-  const beats = new Asked(url);
+  const beats = new Asked(url, Math.max(beatMsMin, Math.floor(leaseMs / 4)));
   const contents = new Asked(url);
   let listener: Listener | null = null;
   const ask = (sql: string, values: Values) => session.ask(sql, values);
   const renew = async (workerId: string) => (await beats.ask(renewSql, { workerId, leaseMs })).length === 1;
-  const asking: Omit<Leases, 'leaseMs' | 'renew' | 'listen' | 'close'> = {
+  const time = async () => Number((await beats.ask(timeSql, {}))[0]?.['now_ms']);
+  const asking: Omit<Leases, 'leaseMs' | 'renew' | 'time' | 'listen' | 'close'> = {
     async register(workerId, described) {
       await ask(sweepSql, {});
       await ask(registerSql, { workerId, described, leaseMs });
@@ -114,7 +122,8 @@ export function openLeases(options: LeasesOptions): Leases {
       return rows.map((row) => ({ runId: `${row['run_id']}`, workerId, token: Number(row['token']) }));
     },
     drop: gather(async (ended: readonly Lease[]) => void (await ask(dropSql, { leases: JSON.stringify(ended) }))),
-    dropEnded: async (workerId) => (await ask(dropEndedSql, { workerId })).map((row) => `${row['run_id']}`),
+    release: gather(async (left: readonly Lease[]) => void (await ask(releaseSql, { leases: JSON.stringify(left) }))),
+    held: async (workerId) => (await ask(heldSql, { workerId })).map((row) => readHeld(row, workerId)),
     resign: async (workerId) => void (await ask(resignSql, { workerId })),
     toHalt: async (workerId) => (await ask(toHaltSql, { workerId })).map((row) => `${row['run_id']}`),
     noteHalted: async (lease) => void (await ask(haltedSql, lease)),
@@ -141,7 +150,9 @@ export function openLeases(options: LeasesOptions): Leases {
     renew: beats.waitedFor(renew),
     claim: session.waitedFor(asking.claim),
     drop: session.waitedFor(asking.drop),
-    dropEnded: session.waitedFor(asking.dropEnded),
+    release: session.waitedFor(asking.release),
+    held: session.waitedFor(asking.held),
+    time: beats.waitedFor(time),
     resign: session.waitedFor(asking.resign),
     toHalt: session.waitedFor(asking.toHalt),
     noteHalted: session.waitedFor(asking.noteHalted),
@@ -164,4 +175,8 @@ export function openLeases(options: LeasesOptions): Leases {
 
 function readWorker(row: AnsweredRows[number]): WorkerState {
   return { workerId: `${row['worker_id']}`, described: `${row['described']}`, runs: Number(row['runs']) };
+}
+
+function readHeld(row: AnsweredRows[number], workerId: string): HeldLease {
+  return { runId: `${row['run_id']}`, workerId, token: Number(row['token']), isOver: row['is_over'] === 't' };
 }

@@ -67,7 +67,7 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
   const { alarm, trustedFromMs } = options;
   const carrying: CarrierOptions = {
     ...{ pool, clock, alarm, trustedFromMs, ...createReads() },
-    observe: observe ?? ((databaseMs) => ({ ...clock.observe(), wallMs: databaseMs })),
+    observe: observe ?? ((databaseMs) => ({ ...clock.observe(), wallMs: databaseMs, isShared: true })),
     drawIds: ({ freshIds }) => Array.from({ length: freshIds }, () => ids.fresh()),
   };
   return createStore({ info, pool, carrying, report: options.report });
