@@ -89,7 +89,9 @@ function whyNone({ settings, isShared }: OutputPlaces, attempt: AttemptInspectio
   const what = `its output (${formatCount(outputBytes, 'byte')})`;
   const { keepOutput, outputQuotaBytes } = settings;
   if (keepOutput === 'never' || (keepOutput === 'failures' && status === 'succeeded')) {
-    return `${what} was not kept: keepOutput is ${keepOutput}${isShared ? ' here' : ''}`;
+    return isShared
+      ? `${what} is on another machine, or was not kept: keepOutput is ${keepOutput} here`
+      : `${what} was not kept: keepOutput is ${keepOutput}`;
   }
   const quota = `outputQuota (${formatSize(outputQuotaBytes)})`;
   const elsewhere = isShared ? 'on another machine, ' : '';

@@ -28,11 +28,6 @@ export function claimCounted(
   };
 }
 
-/** One name for a workflow in one generation, which has one limit. */
-export function limitKeyOf({ packageName, generation, workflowId }: Run): string {
-  return `${packageName}/${workflowId}/${generation}`;
-}
-
 /** Ready, and without an attempt that has not ended. */
 export function isStartable({ attempts }: RunRows, step: StepRun): boolean {
   const isTried = [...attempts.values()].some(

@@ -11,12 +11,13 @@ import { type Decision, type Operation, operation } from '../protocol/protocol.t
 import { read } from '../protocol/reads.ts';
 import type { Store, Turn } from '../store/store.ts';
 import { type Carried, withFollowers } from './carried.ts';
-import { claimCounted, isStartable, limitKeyOf, withBarrier } from './cluster-claims.ts';
+import { claimCounted, isStartable, withBarrier } from './cluster-claims.ts';
 import { isDamage, setAsideDamaged } from './damaged-runs.ts';
 import { HoldBack } from './hold-back.ts';
 import { LaterLooks } from './later-looks.ts';
 import { describeError } from './log.ts';
 import { type StartsOptions, type StartsPort, workflowKeyOf } from './starts.ts';
+import { WorkflowLimits } from './workflow-limits.ts';
 
 export type ClusterStartsOptions = StartsOptions & {
   readonly shared: Pick<Store, 'read' | 'submit'>;
@@ -36,9 +37,6 @@ export type ClusterStartsOptions = StartsOptions & {
 /** Between two looks of a run whose workflow has as many commands as it may. */
 const slotLookMs = 500;
 
-/** Workflows of which it is remembered whether they have a limit: some 100 KB. */
-const limitsKnownMax = 1_000;
-
 type Place = { readonly runId: string; readonly stepRunId: string };
 
 export class ClusterStarts implements StartsPort {
@@ -51,8 +49,7 @@ export class ClusterStarts implements StartsPort {
   readonly #waiting = new Set<string>();
   /** Steps that are being started, each with its run. */
   readonly #starting = new Map<string, string>();
-  /** Whether a workflow has a limit, by its name and generation. */
-  readonly #limited = new Map<string, boolean>();
+  readonly #limits: WorkflowLimits;
   /** Workflows that have as many commands as they may, each with the one run that is looked at until one fits. */
   readonly #full = new Map<string, string>();
   readonly #later: LaterLooks;
@@ -67,6 +64,7 @@ export class ClusterStarts implements StartsPort {
   constructor(options: ClusterStartsOptions) {
     this.#options = options;
     this.#held = new HoldBack(options);
+    this.#limits = new WorkflowLimits(options.shared);
     this.#later = new LaterLooks({ ...options, onDue: (runId) => this.touch(runId) });
   }
 
@@ -237,7 +235,7 @@ export class ClusterStarts implements StartsPort {
   /** Whether a step may start behind an end. Where the workflow has a limit, that is counted in a transaction apart. */
   #mayStart(run: Run, stepRunId: string): boolean {
     const isTaken = this.#starting.has(stepRunId) || this.#barred.has(stepRunId);
-    const isUnlimited = this.#limited.get(limitKeyOf(run)) === false;
+    const isUnlimited = this.#limits.isUnlimited(run);
     const { hasPackage, isRunOver } = this.#options;
     const isMeant = hasPackage(run.id) && !isRunOver(run.id);
     return this.#isOpen && !this.isHeldBack && !isTaken && isUnlimited && isMeant;
@@ -324,7 +322,7 @@ export class ClusterStarts implements StartsPort {
   async #start(place: Place, run: Run): Promise<void> {
     const { shared, handlerNames } = this.#options;
     this.#starting.set(place.stepRunId, place.runId);
-    const isLimited = await this.#isLimited(place, run).catch((error: unknown) => {
+    const isLimited = await this.#limits.isLimited(run, place).catch((error: unknown) => {
       this.#starting.delete(place.stepRunId);
       throw error;
     });
@@ -351,21 +349,6 @@ export class ClusterStarts implements StartsPort {
         this.#resume();
       })
       .catch(stopOnDefect);
-  }
-
-  async #isLimited(place: Place, run: Run): Promise<boolean> {
-    const key = limitKeyOf(run);
-    const known = this.#limited.get(key);
-    if (known !== undefined) {
-      return known;
-    }
-    const context = await this.#options.shared.read(read('step', place));
-    const isLimited = context !== null && context.workflow.concurrency !== null;
-    if (this.#limited.size >= limitsKnownMax) {
-      this.#limited.clear();
-    }
-    this.#limited.set(key, isLimited);
-    return isLimited;
   }
 
   #claimed(run: Run, outcome: AdmitAttemptOutcome): void {

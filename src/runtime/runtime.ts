@@ -84,7 +84,7 @@ export class Runtime {
   readonly #alarm: Alarm;
   readonly #starts: StartsPort;
   readonly #deliveries: Deliveries;
-  readonly #deadlines: RunDeadlines;
+  readonly deadlines: RunDeadlines;
   readonly leftovers: Leftovers;
   readonly #followers: Followers;
   readonly takeOver: TakeOver;
@@ -103,15 +103,15 @@ export class Runtime {
     this.#store = store;
     this.#clock = options.clock;
     this.#alarm = options.alarm;
-    const isRunOver = (runId: string) => this.#deadlines.isOver(runId);
+    const isRunOver = (runId: string) => this.deadlines.isOver(runId);
     const startsOptions = { ...options, handlerNames: handlers.names, isRunOver };
     this.#starts = (options.createStarts ?? createStarts)(startsOptions);
     this.#deliveries = new Deliveries(options);
-    this.#deadlines = new RunDeadlines({ ...options, deliveries: this.#deliveries });
+    this.deadlines = new RunDeadlines({ ...options, deliveries: this.#deliveries });
     this.#followers = new Followers(store);
     this.attempts = new Attempts({ ...options, starts: this.#starts, deliveries: this.#deliveries });
     const { attempts } = this;
-    const made = { attempts, starts: this.#starts, deliveries: this.#deliveries, deadlines: this.#deadlines };
+    const made = { attempts, starts: this.#starts, deliveries: this.#deliveries, deadlines: this.deadlines };
     const parts = { ...options, ...made };
     this.leftovers = new Leftovers(parts);
     this.takeOver = new TakeOver({ ...parts, report: (attemptId, end) => this.report(attemptId, end) });
@@ -148,11 +148,6 @@ export class Runtime {
     return this.#starts.heldBack();
   }
 
-  /** A run that others may carry on now is nothing of this process's any more. */
-  letGo(runId: string): void {
-    this.#deadlines.forget(runId);
-  }
-
   /** Takes the executor's word on the end of an attempt. */
   report(attemptId: string, end: AttemptEnd): void {
     // Once closed, it is left to whoever opens this next.
@@ -177,15 +172,14 @@ export class Runtime {
     carryOut(settled, {
       attempts: this.attempts,
       lastGraceMs: this.#isStopping ? stopGraceMsMax : null,
-      // Where several carry runs on, whoever claims one holds it to its deadline.
-      runCreated: (runId) => (drives && this.#options.isShared !== true ? this.#deadlines.find(runId) : undefined),
+      runCreated: (runId) => (drives && this.#options.isShared !== true ? this.deadlines.find(runId) : undefined),
       runEnded: (runId) => {
-        this.#deadlines.forget(runId);
+        this.deadlines.forget(runId);
         this.leftovers.runEnded(runId);
         this.#options.onRunEnd?.(runId);
       },
     });
-    this.#deadlines.lookAtClock();
+    this.deadlines.lookAtClock();
     this.#followers.wake(settled);
     this.#committed?.resolve();
     this.#committed = null;
@@ -359,7 +353,7 @@ export class Runtime {
     this.#cancelQuiet?.();
     this.takeOver.close();
     this.#starts.close();
-    this.#deadlines.close();
+    this.deadlines.close();
     await Promise.all([answered, onStop === 'stop' ? this.#stopAttempts() : null]);
     const left = onStop === 'stop' ? this.attempts.count : 0;
     this.attempts.close();

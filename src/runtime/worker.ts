@@ -5,13 +5,14 @@
 //                 ▲                       │
 //                 └── word or heartbeat ──┘
 import { EdgeError, stopOnDefect } from '../core/errors.ts';
-import type { Alarm, CancelAlarm, Clock } from '../core/ports.ts';
+import type { Alarm, Clock } from '../core/ports.ts';
 import type { Lease, Leases, SharedStore } from '../store/leases.ts';
 import type { TurnHooks } from '../store/store.ts';
 import { bringPackage } from './cluster-packages.ts';
 import { ClusterStarts } from './cluster-starts.ts';
 import { isDamage } from './damaged-runs.ts';
 import { type Engine, type EngineOptions, openEngine } from './engine.ts';
+import { Heartbeat } from './heartbeat.ts';
 import { LeasedStore } from './leased-store.ts';
 import { describeError, type Log } from './log.ts';
 import type { PackageWork } from './packages.ts';
@@ -35,22 +36,16 @@ export type WorkerOptions = {
   readonly log: Log;
 };
 
-/** Words a lease: a heartbeat may be missed three times. */
-const beatsPerLease = 4;
-
 export class Worker {
   readonly #options: WorkerOptions;
   readonly #store: LeasedStore;
   #starts: ClusterStarts | null = null;
   #work: PackageWork | null = null;
   #engine: Engine | null = null;
-  #cancelBeat: CancelAlarm | null = null;
-  #cancelExpiry: CancelAlarm | null = null;
+  readonly #heartbeat: Heartbeat;
   #state: 'opening' | 'open' | 'over' | 'closed' = 'opening';
   #isClaiming = false;
   #isClaimingAgain = false;
-  /** What the database's clock is ahead of this machine's uptime. */
-  #aheadMs = 0;
   #chores: Promise<void> | null = null;
   /** Runs whose leases are on their way out. */
   readonly #leaving = new Set<string>();
@@ -75,6 +70,12 @@ export class Worker {
       onNews: (what) => quietly(leases.notify(what)),
       onLost: (lease) => quietly(this.#lost(lease)),
     });
+    this.#heartbeat = new Heartbeat({
+      ...options,
+      onBelieved: (untilMs) => this.#store.believe(untilMs),
+      onOver: (why) => this.#over(why),
+      onBeat: () => this.#chore(),
+    });
   }
 
   get engine(): Engine | null {
@@ -90,9 +91,7 @@ export class Worker {
     const { workerId, place, leases, clock, engine } = this.#options;
     const sentMs = clock.observe().uptimeMs;
     await leases.register(workerId, `${place} process ${process.pid}`);
-    this.#believe(sentMs);
-    await this.#setTime();
-    this.#beatLater();
+    await this.#heartbeat.begin(sentMs);
     this.#engine = await openEngine({
       ...engine,
       drives: true,
@@ -100,7 +99,7 @@ export class Worker {
       sharing: {
         createStarts: (options, work) => this.#createStarts(options, work),
         whole: { ...this.#options.shared, attach: () => {}, wake: () => {} },
-        timed: (machine) => this.#timed(machine),
+        timed: (machine) => this.#heartbeat.timed(machine),
         startByUptimeMs: () => this.#store.believedUntilMs,
       },
     });
@@ -114,23 +113,6 @@ export class Worker {
       this.#left.add(runId);
     }
     this.#claimSoon();
-  }
-
-  /** Wall time is the database's: that of another machine may be any. */
-  #timed(machine: Clock): Clock {
-    return {
-      observe: () => {
-        const now = machine.observe();
-        return { ...now, wallMs: Math.round(now.uptimeMs + this.#aheadMs), isShared: true };
-      },
-    };
-  }
-
-  async #setTime(): Promise<void> {
-    const { leases, clock } = this.#options;
-    const sentMs = clock.observe().uptimeMs;
-    const databaseMs = await leases.time();
-    this.#aheadMs = databaseMs - (sentMs + clock.observe().uptimeMs) / 2;
   }
 
   #createStarts(options: StartsOptions, work: PackageWork): ClusterStarts {
@@ -167,7 +149,7 @@ export class Worker {
 
   #forget(runId: string): void {
     this.#brought.delete(runId);
-    this.#engine?.runtime.letGo(runId);
+    this.#engine?.runtime.deadlines.forget(runId);
     this.#starts?.forget(runId);
   }
 
@@ -198,49 +180,13 @@ export class Worker {
     }
   }
 
-  /** A margin for clocks that do not go alike, and for a launcher between its look and its start. */
-  #believe(sentMs: number): void {
-    const { leases, clock, alarm } = this.#options;
-    const untilMs = sentMs + leases.leaseMs - Math.min(2_000, leases.leaseMs / beatsPerLease);
-    this.#store.believe(untilMs);
-    this.#cancelExpiry?.();
-    this.#cancelExpiry = alarm.set(untilMs, () => {
-      if (clock.observe().uptimeMs >= this.#store.believedUntilMs) {
-        this.#over('it could not be renewed in time');
-      }
-    });
-  }
-
-  #beatLater(): void {
-    const { leases, clock, alarm } = this.#options;
-    this.#cancelBeat = alarm.set(clock.observe().uptimeMs + leases.leaseMs / beatsPerLease, () => {
-      this.#beat().catch(stopOnDefect);
-    });
-  }
-
-  async #beat(): Promise<void> {
-    const { workerId, leases, clock, log } = this.#options;
-    const sentMs = clock.observe().uptimeMs;
-    try {
-      const isAlive = await leases.renew(workerId);
-      if (!isAlive || clock.observe().uptimeMs >= this.#store.believedUntilMs) {
-        this.#over(isAlive ? 'it was renewed too late' : 'others may have claimed its runs');
-        return;
-      }
-      this.#believe(sentMs);
-    } catch (error) {
-      stopOnDefect(error);
-      log(`a heartbeat failed: ${describeError(error)}`);
-    } finally {
-      if (this.#state === 'opening' || this.#state === 'open') {
-        this.#beatLater();
-      }
-    }
-    // Beside it: that this one lives is said in time whatever they take.
+  /** Beside the heartbeat: that this one lives is said in time whatever they take. */
+  #chore(): void {
+    const { log } = this.#options;
     this.#chores ??= this.#doChores()
       .catch((error: unknown) => {
         stopOnDefect(error);
-        log(`what is due with a heartbeat is done with the next one: ${describeError(error)}`);
+        log(`what is due from time to time is done the next time: ${describeError(error)}`);
       })
       .finally(() => {
         this.#chores = null;
@@ -249,7 +195,7 @@ export class Worker {
 
   async #doChores(): Promise<void> {
     if (this.#state === 'open') {
-      await this.#setTime();
+      await this.#heartbeat.setTime();
       await this.#haltAsked();
       await this.#compareHeld();
       await this.#settleLeft();
@@ -401,7 +347,7 @@ export class Worker {
     const wasOpen = this.#state === 'open';
     this.#state = 'over';
     this.#options.log(`the lease of this worker is over: ${why}`);
-    this.#stopAlarms();
+    this.#heartbeat.stop();
     this.#store.revoke();
     if (!wasOpen) {
       // Whoever opens it is told.
@@ -436,11 +382,6 @@ export class Worker {
     }
   }
 
-  #stopAlarms(): void {
-    this.#cancelBeat?.();
-    this.#cancelExpiry?.();
-  }
-
   /** As a runtime is closed; others claim what it held at once. */
   async close(onStop: OnStop): Promise<void> {
     const { workerId, leases } = this.#options;
@@ -451,7 +392,7 @@ export class Worker {
       await this.#engine?.close(onStop);
     } finally {
       this.#state = 'closed';
-      this.#stopAlarms();
+      this.#heartbeat.stop();
       await leases.resign(workerId).catch(stopOnDefect);
     }
   }

@@ -60,7 +60,8 @@ const dropSql = `DELETE FROM ql3.run_leases AS l
 const releaseSql = `UPDATE ql3.run_leases AS l SET worker_id = 'nobody', held_until = '-infinity'
   FROM jsonb_to_recordset(:leases) AS d ("runId" text, "workerId" text, token bigint)
   WHERE l.run_id = d."runId" AND l.worker_id = d."workerId" AND l.token = d.token`;
-const heldSql = `SELECT l.run_id, l.token, NOT EXISTS (SELECT FROM ql3.open_runs AS r WHERE r.run_id = l.run_id) AS is_over
+const heldSql = `SELECT l.run_id, l.token,
+    NOT EXISTS (SELECT FROM ql3.open_runs AS r WHERE r.run_id = l.run_id) AS is_over
   FROM ql3.run_leases AS l WHERE l.worker_id = :workerId`;
 const timeSql = 'SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now_ms';
 const resignSql = `WITH gone AS (DELETE FROM ql3.workers WHERE worker_id = :workerId)
