@@ -115,6 +115,7 @@ t.test('who serves until nothing runs, and who waits for a run, outlast a lost c
     url,
     words: ['--text', 'workflow', 'start', `${gatedName}/plain`, '--wait'],
   });
+  await ground.until(async () => (await ground.idle(0)).length === 1);
   const serving = ground.spawn('machine', { url, words: ['serve', '--until-idle', '--lease', '2'] });
   await ground.until(() => gated.pids().length === 1);
   way.refuse(true);
@@ -148,4 +149,14 @@ t.test('a URL that is none is the caller’s mistake, and is not repeated', asyn
     t.notMatch(`${out}${err}`, /heim/);
     t.match(err, /%23/);
   }
+});
+
+t.test('a timeout that began on one machine has as much left on another, however long that is up', async (t) => {
+  const { ground } = await openScene(t);
+  // Begun in this boot; of another one this machine's uptime would say that it is over.
+  const started = await ground.ask('workflow', 'start', `${gatedName}/patient`);
+  const { runId } = JSON.parse(started.out) as { readonly runId: string };
+  ground.serve('machine', { words: ['--boot-id', 'another'] });
+  t.same(await ground.idle(60), []);
+  t.equal((await ground.show(runId)).run.status, 'succeeded');
 });

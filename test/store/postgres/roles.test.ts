@@ -139,8 +139,8 @@ t.test('a runtime reads the bytes of packages and changes none; a manager puts t
     t.equal(await attempt(user, 'TRUNCATE ql3.package_contents'), denied, user);
   }
   t.equal(await attempt('runner', 'DELETE FROM ql3.package_contents'), denied);
-  t.equal(await attempt('runner', `INSERT INTO ql3.package_contents VALUES ('\\x${digest}', 'more', '')`), denied);
-  t.equal(await attempt('manager', `INSERT INTO ql3.package_contents VALUES ('\\x${digest}', 'more', '')`), null);
+  t.equal(await attempt('runner', `INSERT INTO ql3.package_contents VALUES ('\\x${digest}', 'more', 0, '')`), denied);
+  t.equal(await attempt('manager', `INSERT INTO ql3.package_contents VALUES ('\\x${digest}', 'more', 0, '')`), null);
   t.same(await ofRunner.getContents(digest, 'scripts/work.sh'), contents[0]!.bytes);
 });
 
