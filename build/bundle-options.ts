@@ -71,7 +71,13 @@ export function bundleEntry(root: string, entry: EntryPoint): Promise<Bundle> {
     return bundleLibrary(root, entry, evidenceOptions(root));
   }
   if (entry.output === postgres.output) {
-    return bundleLibrary(root, entry, { external: [], plugins: [withoutNative, nodePrefix] });
+    return bundleLibrary(root, entry, {
+      external: [],
+      plugins: [withoutNative, nodePrefix],
+      // A library that is a program as well, where it is what Node was given.
+      banner: { js: '#!/usr/bin/env node\nvar isMainModule=require.main===module;' },
+      define: { 'import.meta.main': 'isMainModule' },
+    });
   }
   return entry.isProgram ? bundleProgram(root, entry) : bundleLibrary(root, entry);
 }

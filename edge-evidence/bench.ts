@@ -2,9 +2,10 @@
 // stderr and one JSON document on stdout, or into --out. Asserts nothing: a budget that is not met is told, no error.
 //   npm run bench -- [--only ROW]… [--repeats N] [--profile edge|standalone] [--peers] [--out FILE]
 //                    [--chart FILE.svg] [--from FILE] [--scratch DIR]
+//   npm run bench:cluster -- [--repeats N] [--out FILE] …      workflows on PostgreSQL alone, always beside peers
 // With --from nothing is measured: an earlier result is printed and drawn again.
 import { cpSync, existsSync, readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { EdgeError, isEdgeError } from '../src/core/errors.ts';
 import { sha256 } from '../src/core/hash.ts';
@@ -14,8 +15,10 @@ import { readBenchEnvironment } from './bench/environment.ts';
 import type { Profile } from './bench/figure.ts';
 import { openGround } from './bench/ground.ts';
 import { providePeers } from './bench/peers.ts';
+import { bundleFile, postgresFile } from './bench/programs.ts';
 import { type BenchResult, limits, type ResultFigure, type Skipped, summarize } from './bench/result.ts';
-import { rows } from './bench/rows/all.ts';
+import { rows as allRows } from './bench/rows/all.ts';
+import { clusterRow } from './bench/rows/cluster.ts';
 import { printTable } from './bench/table.ts';
 import { readOrExit } from './usage.ts';
 
@@ -25,9 +28,10 @@ function readArguments() {
   const { values } = parseArgs({
     options: {
       only: { type: 'string', multiple: true, default: [] },
-      repeats: { type: 'string', default: '5' },
+      repeats: { type: 'string' },
       profile: { type: 'string' },
       peers: { type: 'boolean', default: false },
+      cluster: { type: 'boolean', default: false },
       out: { type: 'string' },
       chart: { type: 'string' },
       from: { type: 'string' },
@@ -35,7 +39,8 @@ function readArguments() {
       scratch: { type: 'string', default: join(import.meta.dirname, '../figures.scratch') },
     },
   });
-  const repeats = Number(values.repeats);
+  const rows = values.cluster ? [clusterRow] : allRows;
+  const repeats = Number(values.repeats ?? (values.cluster ? 3 : 5));
   const unknown = values.only.filter((name) => !rows.some((row) => row.name === name));
   const profiles = allProfiles.filter((profile) => values.profile === undefined || values.profile === profile);
   const mistakes = [
@@ -48,7 +53,7 @@ function readArguments() {
   if (mistakes.length > 0) {
     throw new EdgeError('invalid', mistakes.join('; '), { hint: 'see the head of edge-evidence/bench.ts' });
   }
-  return { ...values, repeats, profiles };
+  return { ...values, peers: values.peers || values.cluster, repeats, profiles, rows };
 }
 
 type Arguments = ReturnType<typeof readArguments>;
@@ -85,8 +90,9 @@ async function measureAll(given: Arguments): Promise<BenchResult> {
   };
   try {
     const dist = copyBundles(root);
-    const { repeats, profiles, only } = given;
-    const peers = given.peers ? providePeers({ scratch, skip, note }) : [];
+    const { repeats, profiles, only, rows } = given;
+    const database = given.cluster ? 'postgres' : 'sqlite';
+    const peers = given.peers ? providePeers(database, { scratch, skip, note }) : [];
     const bench: Bench = { dist, scratch, root, repeats, profiles, peers, note, skip };
     const figures: ResultFigure[] = [];
     for (const row of rows.filter(({ name }) => only.length === 0 || only.includes(name))) {
@@ -94,7 +100,7 @@ async function measureAll(given: Arguments): Promise<BenchResult> {
     }
     return {
       schema: 'qinglong/bench@v1',
-      subject: readSubject(dist),
+      subject: readSubject(given.cluster ? postgresFile({ dist }) : bundleFile({ dist })),
       environment,
       parameters: { repeats, only, profiles, peers: given.peers },
       startedAt,
@@ -110,17 +116,15 @@ async function measureAll(given: Arguments): Promise<BenchResult> {
   }
 }
 
-function readSubject(dist: string): BenchResult['subject'] {
-  const { version } = JSON.parse(readFileSync(join(dist, 'package.json'), 'utf8')) as { readonly version: string };
-  return {
-    bundleSha256: sha256(readFileSync(join(dist, 'qinglong-edge.cjs'))),
-    version,
-  };
+function readSubject(bundle: string): BenchResult['subject'] {
+  const file = join(dirname(bundle), 'package.json');
+  const { version } = JSON.parse(readFileSync(file, 'utf8')) as { readonly version: string };
+  return { bundleSha256: sha256(readFileSync(bundle)), version };
 }
 
 const usage = `npm run bench -- [--only ROW]... [--repeats N] [--profile NAME] [--peers] [--out FILE] [--chart FILE.svg]
        [--from FILE] [--scratch DIR]
-  ROW: ${rows.map((row) => row.name).join(', ')}`;
+  ROW: ${allRows.map((row) => row.name).join(', ')}`;
 
 async function benchAll(): Promise<void> {
   const given = readOrExit(usage, readArguments);

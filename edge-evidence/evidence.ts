@@ -15,12 +15,20 @@ import { collectFootprint } from './footprint/collect.ts';
 import { modes } from './operation.ts';
 import { collectPowerLoss } from './power-loss/collect.ts';
 import { drawSeed } from './random.ts';
-import { buildReport, type Kind, kinds, type Part, type PartOptions, type Report, writeReport } from './report.ts';
+import {
+  buildReport,
+  type FileKind,
+  fileKinds,
+  type Part,
+  type PartOptions,
+  type Report,
+  writeReport,
+} from './report.ts';
 import { clearFolder } from './site-copy.ts';
 import { readSubject } from './subject.ts';
 import { readOrExit } from './usage.ts';
 
-const collectors: Readonly<Record<Kind, (options: PartOptions) => Promise<Part>>> = {
+const collectors: Readonly<Record<FileKind, (options: PartOptions) => Promise<Part>>> = {
   'crash-window': collectCrashWindows,
   exhaustive: collectExhaustive,
   'power-loss': collectPowerLoss,
@@ -35,7 +43,7 @@ const verifier = join(project, 'dist/qinglong-edge-evidence.cjs');
 type Given = {
   readonly isQuick: boolean;
   readonly seed: number;
-  readonly chosen: readonly Kind[];
+  readonly chosen: readonly FileKind[];
   readonly reports: string;
   /** Of the machine; an own folder is made in it. */
   readonly scratch: string;
@@ -53,18 +61,18 @@ function readArguments(args: readonly string[]): Given {
       scratch: { type: 'string', default: tmpdir() },
     },
   });
-  const { only = kinds } = values;
-  const unknown = only.find((name) => !kinds.includes(name as Kind));
+  const { only = fileKinds } = values;
+  const unknown = only.find((name) => !fileKinds.includes(name as FileKind));
   const seed = Number(values.seed);
   if (unknown !== undefined || !Number.isSafeInteger(seed) || seed < 0 || seed >= 2 ** 32) {
-    throw new TypeError(`--only takes ${kinds.join(', ')}; --seed a whole number from 0 to ${2 ** 32 - 1}`);
+    throw new TypeError(`--only takes ${fileKinds.join(', ')}; --seed a whole number from 0 to ${2 ** 32 - 1}`);
   }
-  const chosen = kinds.filter((kind) => only.includes(kind));
+  const chosen = fileKinds.filter((kind) => only.includes(kind));
   return { isQuick: values.quick, seed, chosen, reports: values.out, scratch: values.scratch };
 }
 
 const usage = `npm run evidence -- [--quick] [--only KIND]... [--seed N] [--out DIR] [--scratch DIR]
-  KIND: ${kinds.join(', ')}; docs/evidence.md says what they are`;
+  KIND: ${fileKinds.join(', ')}; docs/evidence.md says what they are`;
 
 async function main(): Promise<number> {
   const given = readOrExit(usage, () => readArguments(process.argv.slice(2)));
@@ -91,7 +99,7 @@ async function main(): Promise<number> {
 }
 
 /** Answers whether everything of this kind passed, and its report is genuine. */
-async function collectKind(kind: Kind, options: PartOptions, reports: string): Promise<boolean> {
+async function collectKind(kind: FileKind, options: PartOptions, reports: string): Promise<boolean> {
   const beganMs = performance.now();
   const collectedAt = new Date();
   try {

@@ -10,7 +10,15 @@ import { collectFaults } from './faults/collect.ts';
 import { collectFootprint } from './footprint/collect.ts';
 import { EvidenceError, type Mode, modes } from './operation.ts';
 import { drawSeed } from './random.ts';
-import { type Attestation, buildReport, type Part, type PartOptions, type Report, writeReport } from './report.ts';
+import {
+  type Attestation,
+  buildReport,
+  clusterModes,
+  type Part,
+  type PartOptions,
+  type Report,
+  writeReport,
+} from './report.ts';
 import { measureBundle, readNamedFile, readSubject } from './subject.ts';
 import { verifyReport } from './verify-report.ts';
 
@@ -209,7 +217,8 @@ function verify(files: readonly string[], values: Options): number {
   }
   const { kind, summary, subject, parameters } = report;
   const quick = parameters['isQuick'] === true ? ', a quick sample' : '';
-  const extent = parameters['modes'] === modes.join(' ') ? quick : `${quick}, ${parameters['modes']} only`;
+  const whole = kind === 'failover' ? clusterModes : modes;
+  const extent = parameters['modes'] === whole.join(' ') ? quick : `${quick}, ${parameters['modes']} only`;
   const about = `${kind} of ${subject.version}, SHA-256 ${subject.bundleSha256}`;
   process.stdout.write(`genuine: ${about}: ${summary.passed} of ${summary.scenarios} passed${extent}\n`);
   process.stdout.write(failed.map((what) => `FAILED ${what}\n`).join(''));

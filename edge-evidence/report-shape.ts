@@ -1,7 +1,6 @@
 // The closed shape of a report: what a file must be made of before anything in it is believed. The same as
 // schema/evidence.schema.json, which a test compares with this.
-import { modes } from './operation.ts';
-import { kinds } from './report.ts';
+import { kinds, reportModes } from './report.ts';
 
 /** What does not fit, each with its place; empty where it fits. */
 type Check = (value: unknown, at: string) => readonly string[];
@@ -108,7 +107,7 @@ const report = object({
   scenarios: list(
     object({
       name: text,
-      mode: oneOf(modes),
+      mode: oneOf(reportModes),
       isControl: boolean,
       passed: boolean,
       figures: record(figure),

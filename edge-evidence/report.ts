@@ -4,12 +4,17 @@ import { createHash } from 'node:crypto';
 import { closeSync, fsyncSync, openSync, rmSync, writeFileSync } from 'node:fs';
 import { canonicalJson } from '../src/core/canonical-json.ts';
 import type { Environment } from './environment.ts';
-import { EvidenceError, type Mode } from './operation.ts';
+import { EvidenceError, type Mode, modes } from './operation.ts';
 import type { Subject } from './subject.ts';
+
+/** How a cluster keeps what it acknowledges: applied on a standby first, or on one server alone. */
+export const clusterModes = ['remote-apply', 'asynchronous'] as const;
+export const reportModes: readonly ReportMode[] = [...modes, ...clusterModes];
+export type ReportMode = Mode | (typeof clusterModes)[number];
 
 export type Scenario = {
   readonly name: string;
-  readonly mode: Mode;
+  readonly mode: ReportMode;
   /** A control shows that the harness can see a failure: something that must go wrong. */
   readonly isControl: boolean;
   /** As `hasPassed` says; nothing else decides. */
@@ -19,7 +24,10 @@ export type Scenario = {
   readonly failures: readonly string[];
 };
 
-export const kinds = ['crash-window', 'exhaustive', 'power-loss', 'faults', 'footprint'] as const;
+/** About one database file. */
+export const fileKinds = ['crash-window', 'exhaustive', 'power-loss', 'faults', 'footprint'] as const;
+export const kinds = [...fileKinds, 'failover'] as const;
+export type FileKind = (typeof fileKinds)[number];
 export type Kind = (typeof kinds)[number];
 
 export type Parameters = Readonly<Record<string, string | number | boolean>>;
@@ -85,7 +93,7 @@ export function scenarioOf(
 }
 
 export type Collected = {
-  readonly options: Pick<PartOptions, 'modes' | 'isQuick' | 'seed'>;
+  readonly options: Pick<PartOptions, 'isQuick' | 'seed'> & { readonly modes: readonly ReportMode[] };
   readonly subject: Subject;
   readonly environment: Environment;
   readonly collectedAt: Date;

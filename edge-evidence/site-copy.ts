@@ -19,3 +19,17 @@ export function clearFolder(folder: string): void {
   findProcessesOf(folder).forEach(killProcess);
   rmSync(folder, { recursive: true, force: true, maxRetries: 3 });
 }
+
+const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
+
+/** Somebody who is tired of waiting finds nothing of ours afterwards. Answers what stops listening for that. */
+export function clearWhenEnded(clear: () => void): () => void {
+  const hear = (signal: NodeJS.Signals) => {
+    clear();
+    stopListening();
+    process.kill(process.pid, signal);
+  };
+  const stopListening = () => void signals.forEach((signal) => void process.off(signal, hear));
+  signals.forEach((signal) => void process.on(signal, hear));
+  return stopListening;
+}

@@ -1,6 +1,7 @@
 // Whether a report is genuine and everything in it passed, recomputed from its bytes alone: form, text, digest, counts,
 // what each scenario's own figures and failures say, and whether the scenarios are there that have to be.
 import { admissionWindows, findFigureTrouble } from './crash-window/admission-windows.ts';
+import { findMissingGates } from './ha/gates.ts';
 import { operations } from './operations/all.ts';
 import { digestReport, hasPassed, printReport, type Report, type Scenario, summarize } from './report.ts';
 import { findShapeFaults } from './report-shape.ts';
@@ -92,20 +93,26 @@ function findWindowContradictions({ name, mode, figures }: Scenario): readonly s
   return trouble.map((what) => `${name}, ${mode} says that it passed, but ${what}`);
 }
 
-/** Scenarios that a report of crash windows has to have: all operations, and the named windows of the admission. */
-function findMissing({ kind, parameters, scenarios }: Report): readonly string[] {
-  if (kind !== 'crash-window') {
-    return [];
-  }
+/** Scenarios that a report has to have, where it is said which. */
+function findMissing(report: Report): readonly string[] {
+  const again = 'collect it with an evidence bundle of the same version as this one';
+  const missing =
+    report.kind === 'failover'
+      ? findMissingGates(report).map(({ name, mode }) => `${name}, ${mode}`)
+      : report.kind === 'crash-window'
+        ? findMissingWindows(report)
+        : [];
+  return missing.map((name) => `there is nothing about ${name}; ${again}`);
+}
+
+/** All operations, and the named windows of the admission, in every mode. */
+function findMissingWindows({ parameters, scenarios }: Report): readonly string[] {
   const found = new Set(scenarios.map(({ name, mode }) => `${name}, ${mode}`));
   const needed = [...admissionWindows.map(({ name }) => name), ...operations.map(({ name }) => name)];
   return `${parameters['modes']}`
     .split(' ')
     .flatMap((mode) => needed.map((name) => `${name}, ${mode}`))
-    .filter((name) => !found.has(name))
-    .map(
-      (name) => `there is nothing about ${name}; collect it with an evidence bundle of the same version as this one`,
-    );
+    .filter((name) => !found.has(name));
 }
 
 function findOtherBundle(subject: Subject, bundle: Omit<Subject, 'version'>): readonly string[] {

@@ -11,6 +11,7 @@ import type { Profile } from './figure.ts';
 
 export const programFile = (name: string) => join(import.meta.dirname, 'programs', name);
 export const libraryFile = ({ dist }: Pick<Bench, 'dist'>) => join(dist, 'index.cjs');
+export const postgresFile = ({ dist }: Pick<Bench, 'dist'>) => join(dist, 'qinglong-edge-postgres.cjs');
 export const bundleFile = ({ dist }: Pick<Bench, 'dist'>) => join(dist, 'qinglong-edge.cjs');
 
 /** A data directory that does not exist yet, in a place. */

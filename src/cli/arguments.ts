@@ -2,10 +2,9 @@
 // mistake at once with the nearest spelling. Pure.
 import type { Mistake } from '../core/errors.ts';
 import { didYouMean, nearestName } from '../core/nearest.ts';
-import type { Command, Input } from './command.ts';
+import type { Command, CommandLine, Input } from './command.ts';
 import type { HelpTopic } from './help.ts';
 import {
-  globalOptions,
   isOptionName,
   type OptionName,
   type OptionValues,
@@ -44,9 +43,10 @@ type Tokens = { readonly words: readonly string[]; readonly given: readonly Give
 /** `environment` stands in for options that are not given. */
 export function parseArguments(
   argv: readonly string[],
-  table: readonly Command[],
+  line: CommandLine,
   environment: (name: string) => string | null,
 ): Parsed {
+  const { commands: table, globalOptions } = line;
   const { words, given } = splitTokens(argv);
   const isGiven = (name: OptionName) => given.some((option) => option.name === name);
   const isJson = isGiven('json');
@@ -62,12 +62,12 @@ export function parseArguments(
     return topic === null ? { kind: 'mistaken', command: null, isJson, mistakes } : { kind: 'help', topic };
   }
   if (isGiven('version')) {
-    return { kind: 'version', options: readOptions(given, { command: null, environment }).options };
+    return { kind: 'version', options: readOptions(given, { command: null, globalOptions, environment }).options };
   }
   if (argv.length === 0) {
     return { kind: 'nothing' };
   }
-  const { options, mistakes } = readOptions(given, { command: found.command, environment });
+  const { options, mistakes } = readOptions(given, { command: found.command, globalOptions, environment });
   const input = { arguments: found.rest, options };
   const all = [...found.mistakes, ...(found.command === null ? [] : inputMistakes(found.command, input)), ...mistakes];
   if (found.command === null || all.length > 0) {
@@ -123,7 +123,7 @@ type FoundCommand = {
 function findTopic(words: readonly string[], table: readonly Command[]): HelpTopic | null {
   const [word] = words;
   if (word === undefined || word === helpWord) {
-    return { kind: 'all', commands: table };
+    return { kind: 'all' };
   }
   const { command } = findCommand(words, table);
   if (command !== null) {
@@ -201,20 +201,23 @@ function inputMistakes(command: Command, input: Input): readonly Mistake[] {
   return [...broken, ...surplus, ...missing, ...(check?.(input) ?? [])];
 }
 
+/** Null where no command was found: then it may be any option. */
+type Allowed = { readonly command: Command | null; readonly globalOptions: readonly OptionName[] };
+
 function readOptions(
   given: readonly GivenOption[],
-  context: { readonly command: Command | null; readonly environment: (name: string) => string | null },
+  context: Allowed & { readonly environment: (name: string) => string | null },
 ): { readonly options: OptionValues; readonly mistakes: readonly Mistake[] } {
-  const { command, environment } = context;
+  const { command, globalOptions, environment } = context;
   const values: Partial<Record<OptionName, unknown>> = {};
   const mistakes: Mistake[] = [];
   for (const { name, form, text } of given) {
-    const rule = isOptionName(name) ? misuseOf(name, { command, isTwice: Object.hasOwn(values, name) }) : null;
+    const rule = isOptionName(name) ? misuseOf(name, { ...context, isTwice: Object.hasOwn(values, name) }) : null;
     if (!isOptionName(name)) {
       mistakes.push(
         takesSecret(command)
           ? mistake('what begins with -', 'is no option; a value like that is given behind --, or on standard input')
-          : mistake(cutInput(form), `is no option${didYouMeanOption(name, command)}`),
+          : mistake(cutInput(form), `is no option${didYouMeanOption(name, context)}`),
       );
     } else if (rule !== null) {
       mistakes.push(mistake(`--${name}`, rule));
@@ -247,7 +250,7 @@ function readGiven(name: OptionName, text: string | null): { value: string | num
 
 function misuseOf(
   name: OptionName,
-  { command, isTwice }: { readonly command: Command | null; readonly isTwice: boolean },
+  { command, globalOptions, isTwice }: Allowed & { readonly isTwice: boolean },
 ): string | null {
   if (isTwice) {
     return 'is given twice';
@@ -256,7 +259,7 @@ function misuseOf(
   return isOwn ? null : `does not belong to ${command.words.join(' ')}`;
 }
 
-function didYouMeanOption(name: string, command: Command | null): string {
+function didYouMeanOption(name: string, { command, globalOptions }: Allowed): string {
   const nearest = nearestName(name, [...globalOptions, ...(command?.options ?? [])]);
   return nearest === null ? '' : `; did you mean --${nearest}?`;
 }

@@ -4,6 +4,7 @@ import type { Alarm, Clock } from '../core/ports.ts';
 import type { GivenSettings } from '../runtime/settings.ts';
 import type { OptionName, OptionValues, TextRule } from './options.ts';
 import type { Output } from './output.ts';
+import type { SharedSite } from './shared-place.ts';
 import type { Storage } from './storage.ts';
 
 export type Parameter = {
@@ -29,6 +30,13 @@ export type Command = {
   readonly load: () => Promise<Handler>;
 };
 
+/** A whole command line: what it is for, its commands, and the options that each of them takes. */
+export type CommandLine = {
+  readonly about: string;
+  readonly commands: readonly Command[];
+  readonly globalOptions: readonly OptionName[];
+};
+
 export type Input = {
   /** In the order of the command's parameters; the required ones are there. */
   readonly arguments: readonly string[];
@@ -38,6 +46,8 @@ export type Input = {
 export type Context = {
   readonly output: Output;
   readonly storage: Storage;
+  /** The database that several runtimes share; null where the data directory has its own. */
+  readonly shared: SharedSite | null;
   readonly clock: Clock;
   readonly alarm: Alarm;
   /** Absolute path of the data directory. */

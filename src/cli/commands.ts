@@ -3,9 +3,9 @@
 import type { Mistake } from '../core/errors.ts';
 import { isIdentifier, isPackageName, isResourceId } from '../core/ids.ts';
 import { settingNameRule } from '../core/manifest-rules.ts';
-import type { Command, Parameter } from './command.ts';
+import type { Command, CommandLine, Parameter } from './command.ts';
 import { checkLogsInput } from './log-input.ts';
-import { settingOptions, type TextRule } from './options.ts';
+import { globalOptions, settingOptions, type TextRule } from './options.ts';
 
 const anyText: TextRule = (text) => (text === '' ? 'must not be empty' : null);
 const packageRule: TextRule = (text) =>
@@ -281,3 +281,9 @@ export const commands: readonly Command[] = [
     load: async () => (await import('./version-command.ts')).versionCommand,
   },
 ];
+
+export const edgeLine: CommandLine = {
+  about: 'Durable workflows on one small machine: packages of commands, run step by step, and every record of it kept.',
+  commands,
+  globalOptions,
+};

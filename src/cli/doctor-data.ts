@@ -55,7 +55,7 @@ export async function checkData(context: Context): Promise<readonly Check[]> {
         ...onStorage,
         await checkConfig(context, reader),
         ...checkDatabase(reader),
-        checkSetAside(reader),
+        await checkSetAside(reader),
         await checkPackages(context, reader),
         ...attempts,
         holder,
@@ -164,8 +164,8 @@ function checkDatabase(reader: Reader): readonly Check[] {
   ];
 }
 
-function checkSetAside(reader: Reader): Check {
-  const runs = reader.read(read('allSetAside', { limit: limits.pageMax }));
+async function checkSetAside(reader: Reader): Promise<Check> {
+  const runs = await reader.read(read('allSetAside', { limit: limits.pageMax }));
   const name = 'damaged runs';
   if (runs.length === 0) {
     return { name, state: 'ok', text: 'none was set aside; `verify` looks at all of them', facts: { runs } };

@@ -13,7 +13,7 @@ const name = 'packages';
 /** Reads every byte of every installed package again. */
 export async function checkPackages(context: Context, reader: Reader): Promise<Check> {
   try {
-    const heads = reader.read(read('packages', { projectId: localProjectId }));
+    const heads = await reader.read(read('packages', { projectId: localProjectId }));
     const packages: PackageVerification[] = [];
     for (const head of heads.filter(({ lifecycle }) => lifecycle.state !== 'uninstalled')) {
       packages.push(await verifyPackage(context, reader, head));

@@ -16,6 +16,8 @@ export type OutputPlaces = {
   readonly data: string;
   readonly runDirectory: string;
   readonly settings: Pick<RuntimeSettings, 'keepOutput' | 'outputQuotaBytes'>;
+  /** Whether attempts may have run on another machine. */
+  readonly isShared: boolean;
 };
 
 export type FoundOutput =
@@ -64,13 +66,14 @@ function partRemark({ outputBytes, outputTruncated }: AttemptInspection): string
   return outputTruncated === true ? `only a part of its ${formatCount(outputBytes ?? 0, 'byte')} was kept` : null;
 }
 
-function whyNone({ settings }: OutputPlaces, attempt: AttemptInspection): string {
+function whyNone({ settings, isShared }: OutputPlaces, attempt: AttemptInspection): string {
   const { status, outputBytes, outputTruncated, errorSummary, exitCode, signal, errorCode, executorType } = attempt;
   if (executorType === 'handler') {
     return 'a handler has no output';
   }
   if (!isTerminalAttempt(status)) {
-    return status === 'claimed' ? 'it has not begun' : 'its directory in the run directory is not there';
+    const elsewhere = isShared ? ': it may run on another machine' : '';
+    return status === 'claimed' ? 'it has not begun' : `its directory in the run directory is not there${elsewhere}`;
   }
   if (outputBytes === 0 && outputTruncated === false) {
     return 'it wrote nothing';
@@ -86,8 +89,12 @@ function whyNone({ settings }: OutputPlaces, attempt: AttemptInspection): string
   const what = `its output (${formatCount(outputBytes, 'byte')})`;
   const { keepOutput, outputQuotaBytes } = settings;
   if (keepOutput === 'never' || (keepOutput === 'failures' && status === 'succeeded')) {
-    return `${what} was not kept: keepOutput is ${keepOutput}`;
+    return isShared
+      ? `${what} is on another machine, or was not kept: keepOutput is ${keepOutput} here`
+      : `${what} was not kept: keepOutput is ${keepOutput}`;
   }
   const quota = `outputQuota (${formatSize(outputQuotaBytes)})`;
-  return `${what} is not there: not kept when it ended, or gone since: the oldest goes when ${quota} is used up`;
+  const elsewhere = isShared ? 'on another machine, ' : '';
+  const gone = `not kept when it ended, or gone since: the oldest goes when ${quota} is used up`;
+  return `${what} is not there: ${elsewhere}${gone}`;
 }

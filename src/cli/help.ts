@@ -1,24 +1,24 @@
 // Help, made from the tables of commands and options. Pure.
-import type { Command } from './command.ts';
-import { globalOptions, type OptionName, optionDefinition, optionForm, settingOptions } from './options.ts';
+import type { Command, CommandLine } from './command.ts';
+import { type OptionName, optionDefinition, optionForm, settingOptions } from './options.ts';
 import { padToWidth } from './plain-text.ts';
 
 /** What help is asked about. */
 export type HelpTopic =
-  | { readonly kind: 'all'; readonly commands: readonly Command[] }
+  | { readonly kind: 'all' }
   /** Those that begin with the same word. */
   | { readonly kind: 'group'; readonly word: string; readonly commands: readonly Command[] }
   | { readonly kind: 'command'; readonly command: Command };
 
 /** The lines of help; `name` is how this program is called. */
-export function helpText(topic: HelpTopic, name: string): readonly string[] {
+export function helpText(topic: HelpTopic, line: CommandLine, name: string): readonly string[] {
   switch (topic.kind) {
     case 'all':
-      return overview(topic.commands, name);
+      return overview(line, name);
     case 'group':
       return groupHelp(topic, name);
     case 'command':
-      return commandHelp(topic.command, name);
+      return commandHelp(topic.command, line, name);
   }
 }
 
@@ -28,14 +28,14 @@ export function commandForm({ words, parameters, requiredOptions = [] }: Command
   return [...words, ...shown, ...requiredOptions.map(optionForm)].join(' ');
 }
 
-function overview(table: readonly Command[], name: string): readonly string[] {
+function overview({ about, commands, globalOptions }: CommandLine, name: string): readonly string[] {
   return [
     `usage: ${name} [OPTION]... COMMAND [ARGUMENT]...`,
     '',
-    'Durable workflows on one small machine: packages of commands, run step by step, and every record of it kept.',
+    about,
     '',
     'commands:',
-    ...commandLines(table),
+    ...commandLines(commands),
     '',
     'options, before or after the command:',
     ...optionLines(globalOptions),
@@ -74,7 +74,7 @@ export function usageLine(command: Command, name: string): string {
   return `usage: ${name} ${[commandForm(command), ...forms].join(' ')}`;
 }
 
-function commandHelp(command: Command, name: string): readonly string[] {
+function commandHelp(command: Command, { globalOptions }: CommandLine, name: string): readonly string[] {
   const { own, settings } = splitOptions(command);
   return [
     usageLine(command, name),

@@ -52,7 +52,7 @@ export async function followLogs(context: Context, following: Following): Promis
     // A second signal does what it does by default.
     stopListening();
   });
-  const follower = new LogFollower(context, following);
+  const follower = await LogFollower.open(context, following);
   try {
     while (!isLeft && !(await follower.look())) {
       await Promise.race([left.promise, follower.woken()]);
@@ -88,12 +88,21 @@ class LogFollower {
   #isAloneTold = false;
   #wake = Promise.withResolvers<void>();
 
-  constructor(context: Context, following: Following) {
+  static async open(context: Context, following: Following): Promise<LogFollower> {
+    const { reader, runId } = following;
+    const admission = await reader.read(read('admissionOfRun', { runId }));
+    return new LogFollower(context, following, { admission, inspection: await readInspection(reader, runId) });
+  }
+
+  private constructor(
+    context: Context,
+    following: Following,
+    { admission, inspection }: { readonly admission: AdmissionEvidence | null; readonly inspection: RunInspection },
+  ) {
     this.#context = context;
     this.#following = following;
-    const { reader, runId } = following;
-    this.#admission = reader.read(read('admissionOfRun', { runId }));
-    this.#inspection = readInspection(reader, runId);
+    this.#admission = admission;
+    this.#inspection = inspection;
     this.#printer = this.#createPrinter();
     this.#live = new LiveOutputs(() => this.#wake.resolve());
     this.#dataWatch = watchDirectory(context.data, () => {
@@ -121,7 +130,7 @@ class LogFollower {
     this.#runDirectory = runDirectoryFor(this.#context, holder);
     this.#live.look(this.#runDirectory);
     if (this.#isStale || this.#isBlind() || this.#live.hasUndecided()) {
-      this.#readRun();
+      await this.#readRun();
     }
     const entries = this.#selectAll();
     this.#live.settle(new Set(entries.map(({ attempt }) => attempt.id)));
@@ -130,7 +139,7 @@ class LogFollower {
     }
     this.#isFirst = false;
     const isOver = this.#isOver();
-    if (holder === null && !isOver) {
+    if (holder === null && !isOver && this.#context.shared === null) {
       this.#tellAlone();
     }
     return isOver;
@@ -141,17 +150,18 @@ class LogFollower {
   }
 
   #isBlind(): boolean {
-    return typeof this.#dataWatch === 'string' || this.#live.isBlind();
+    const isElsewhere = this.#context.shared !== null;
+    return isElsewhere || typeof this.#dataWatch === 'string' || this.#live.isBlind();
   }
 
-  #readRun(): void {
+  async #readRun(): Promise<void> {
     const { reader, runId } = this.#following;
     this.#isStale = false;
-    const rows = reader.read(read('wholeRun', { runId }));
+    const rows = await reader.read(read('wholeRun', { runId }));
     if (rows !== null && this.#admission !== null) {
       this.#inspection = inspectRun(rows, this.#admission);
     }
-    this.#isSetAside = reader.read(read('setAside', { runId })) !== null;
+    this.#isSetAside = (await reader.read(read('setAside', { runId }))) !== null;
   }
 
   /** Of the attempts that are asked for, those that matter: at first the last of each step, then all that follow. */
@@ -272,7 +282,8 @@ class LogFollower {
   async #showEnded(entry: LogEntry): Promise<void> {
     const { runId, isRaw } = this.#following;
     const { settings } = await readSettingsToLook(this.#context, this.#following.reader);
-    const places = { data: this.#context.data, runDirectory: this.#runDirectory, settings };
+    const { data, shared } = this.#context;
+    const places = { data, runDirectory: this.#runDirectory, settings, isShared: shared !== null };
     const found = findOutput(places, runId, entry.attempt);
     const part = this.#initial.has(entry.attempt.id) ? this.#following.part : ({ kind: 'all' } as const);
     await showOutput(this.#printer, { entry, found, part, isRaw });

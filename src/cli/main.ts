@@ -2,15 +2,11 @@
 // only when a command needs it.
 import './engine-settings.ts';
 import { realpathSync } from 'node:fs';
-import { isatty } from 'node:tty';
 import { isEdgeError } from '../core/errors.ts';
-import type { Clock } from '../core/ports.ts';
 import { describeError } from '../runtime/log.ts';
-import { environmentVariable, realAlarm, realClock } from '../runtime/ports.ts';
 import type { Durability } from '../store/sqlite/profile.ts';
-import { calledAs } from './called-as.ts';
-import { failureLines, failureOf } from './failure.ts';
-import { runProgram, traceOf } from './program.ts';
+import { edgeLine } from './commands.ts';
+import { startProgram } from './start-program.ts';
 import type { Storage } from './storage.ts';
 
 const storage: Storage = {
@@ -29,7 +25,10 @@ const storage: Storage = {
         },
       });
     },
-  openReader: async (options) => (await import('../sqlite.ts')).openReader(options),
+  async openReader(options) {
+    const reader = (await import('../sqlite.ts')).openReader(options);
+    return { ...reader, read: async (request) => reader.read(request) };
+  },
   async readHolder(data) {
     const { findDataDirectory } = await import('../store/sqlite/data-directory.ts');
     const { readHolder } = await import('../store/sqlite/holder-lock.ts');
@@ -61,51 +60,4 @@ const storage: Storage = {
   },
 };
 
-// A broken invariant: the process stops, and recovery starts from what is durable.
-process.on('uncaughtException', (error) => {
-  const failure = failureOf(error);
-  process.stderr.write([...failureLines(failure), ...traceOf(error, environmentVariable), ''].join('\n'));
-  process.exit(failure.exitCode);
-});
-
-// Only shows times and measures waiting: what needs to know the boot has a clock of its own, and says so.
-const clock = createClock();
-
-function createClock(): Clock {
-  try {
-    return realClock();
-  } catch {
-    return realClock('unknown');
-  }
-}
-
-const call = { file: process.argv[1] ?? 'qinglong-edge', searchPath: environmentVariable('PATH') ?? '' };
-
-runProgram({
-  argv: process.argv.slice(2),
-  name: calledAs({ ...call, node: process.argv0, directory: process.cwd() }),
-  nameAnywhere: calledAs({
-    ...call,
-    node: process.argv0.includes('/') ? process.execPath : process.argv0,
-    directory: null,
-  }),
-  storage,
-  clock,
-  alarm: realAlarm(clock),
-  environment: environmentVariable,
-  stdout: process.stdout,
-  stderr: process.stderr,
-  exit: (code) => process.exit(code),
-  onSignal(listener) {
-    const signals = ['SIGINT', 'SIGTERM', 'SIGQUIT', 'SIGHUP'] as const;
-    // Node.js forgets that nohup had SIGHUP ignored. What has no terminal cannot lose it.
-    const hasTerminal = [0, 1, 2].some((fd) => isatty(fd));
-    const hear = (signal: NodeJS.Signals) => {
-      if (signal !== 'SIGHUP' || hasTerminal) {
-        listener(signal);
-      }
-    };
-    signals.forEach((signal) => void process.on(signal, hear));
-    return () => signals.forEach((signal) => void process.off(signal, hear));
-  },
-}).then((code) => process.exit(code));
+startProgram({ line: edgeLine, storage, openShared: () => null });

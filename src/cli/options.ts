@@ -27,6 +27,12 @@ type OptionDefinition = {
   | { readonly kind: 'choice'; readonly value: string; readonly choices: readonly string[] }
 );
 
+/** Nothing of it is repeated: a password may be anywhere in it. */
+export const databaseUrlRule: TextRule = (text) =>
+  /^postgres(ql)?:\/\//.test(text) && URL.canParse(text)
+    ? null
+    : 'must be a URL that begins with postgres://; # / ? @ : and % in a password are written as %23, %2F and so on';
+
 const notEmpty: TextRule = (text) => (text === '' ? 'must not be empty' : null);
 
 /** What fits the shortest page of a terminal; and what one answer may hold. */
@@ -45,6 +51,13 @@ export const optionTable = {
     rule: notEmpty,
     environment: 'QINGLONG_EDGE_DATA',
     help: 'the data directory (default ./.qinglong-edge)',
+  },
+  store: {
+    kind: 'text',
+    value: 'URL',
+    rule: databaseUrlRule,
+    environment: 'QINGLONG_EDGE_STORE',
+    help: 'the database that the runtimes share: postgres://USER@HOST/DATABASE',
   },
   profile: {
     kind: 'choice',
@@ -82,6 +95,13 @@ export const optionTable = {
   },
   wait: { kind: 'flag', help: 'follow the run to its end; the exit code is that of the run' },
   out: { kind: 'text', value: 'FILE', rule: notEmpty, help: 'write to this file' },
+  lease: {
+    kind: 'count',
+    value: 'SECONDS',
+    min: 2,
+    max: 3600,
+    help: "its runs are others' when nothing was heard of it for so long (default 15)",
+  },
   'until-idle': { kind: 'flag', help: 'end when nothing can progress any more' },
   reason: {
     kind: 'text',
@@ -164,6 +184,9 @@ export const globalOptions: readonly OptionName[] = [
   'help',
   'version',
 ];
+
+/** Those of a command line that works on a shared database. */
+export const sharedOptions: readonly OptionName[] = ['store', 'data', 'run-dir', 'json', 'help', 'version'];
 
 /** The options that are settings of the data directory. */
 export const settingOptions: readonly OptionName[] = settingNames.map(settingFlag).filter(isOptionName);

@@ -40,7 +40,7 @@ export async function verifyPackage(
   const { lookAtPackage } = await import('../runtime/package-look.ts');
   const { target, version } = head.installation;
   const { packageName, generation, lockDigest } = target;
-  const files = reader.read(read('packageFiles', { lockDigest }));
+  const files = await reader.read(read('packageFiles', { lockDigest }));
   const directory = path.join(data, 'packages', lockDigest);
   const missing: Mistake = { file: directory, path: '', line: null, rule: 'has no list of its files any more' };
   const look = files === null ? { differences: [missing], added: [] } : await lookAtPackage(directory, files);
@@ -69,7 +69,7 @@ async function verifySignature(
     return { state: 'unsigned', keyId: null };
   }
   const { isSignatureOf } = await import('../runtime/package-signature.ts');
-  const publisher = reader.read(read('publisher', { keyId }));
+  const publisher = await reader.read(read('publisher', { keyId }));
   if (publisher === null || !isSignatureOf(target.lockDigest, { publicKey: publisher.publicKey, signature })) {
     return { state: 'wrong', keyId };
   }
@@ -89,7 +89,7 @@ export async function verifyCommand(context: Context, input: Input): Promise<num
   const { output, self } = context;
   const packageName = input.arguments[0]!;
   const verification = await withReader(context, async (reader) => {
-    const head = reader.read(read('package', { projectId: localProjectId, packageName }));
+    const head = await reader.read(read('package', { projectId: localProjectId, packageName }));
     return head === null || head.lifecycle.state === 'uninstalled' ? null : await verifyPackage(context, reader, head);
   });
   if (verification === null) {

@@ -4,13 +4,13 @@ import { EdgeError } from '../core/errors.ts';
 import type { Alarm, Clock } from '../core/ports.ts';
 import { type Parsed, parseArguments } from './arguments.ts';
 import { quoteForShell } from './called-as.ts';
-import type { Context } from './command.ts';
-import { commands } from './commands.ts';
+import type { CommandLine, Context } from './command.ts';
 import { exitCodes, failureOf } from './failure.ts';
 import { helpText, usageLine } from './help.ts';
 import { givenSettings, type OptionValues } from './options.ts';
 import { createOutput, type Output, type OutputStream } from './output.ts';
 import { neutralizeLines } from './plain-text.ts';
+import type { SharedSite } from './shared-place.ts';
 import type { Storage } from './storage.ts';
 
 export type ProgramOptions = {
@@ -20,7 +20,10 @@ export type ProgramOptions = {
   readonly name: string;
   /** The same, wherever it is typed. */
   readonly nameAnywhere: string;
+  readonly line: CommandLine;
   readonly storage: Storage;
+  /** See `Context`: given the options of the call. */
+  readonly openShared: (values: OptionValues) => SharedSite | null;
   readonly clock: Clock;
   readonly alarm: Alarm;
   readonly environment: (name: string) => string | null;
@@ -32,7 +35,7 @@ export type ProgramOptions = {
 
 /** Returns the exit code when everything that was said has been taken; never throws. */
 export async function runProgram(options: ProgramOptions): Promise<number> {
-  const parsed = parseArguments(options.argv, commands, options.environment);
+  const parsed = parseArguments(options.argv, options.line, options.environment);
   const output = createOutput({ ...options, isJson: wantsJson(parsed) });
   const code = await dispatch(options, parsed, output);
   await output.flush();
@@ -43,12 +46,12 @@ async function dispatch(options: ProgramOptions, parsed: Parsed, output: Output)
   try {
     switch (parsed.kind) {
       case 'help':
-        output.print(...helpText(parsed.topic, options.name));
+        output.print(...helpText(parsed.topic, options.line, options.name));
         return exitCodes.done;
       case 'version':
         return await (await import('./version-command.ts')).versionCommand({ output });
       case 'nothing':
-        helpText({ kind: 'all', commands }, options.name).forEach(output.note);
+        helpText({ kind: 'all' }, options.line, options.name).forEach(output.note);
         return exitCodes.usage;
       case 'mistaken':
         return output.fail(failureOf(usageError(parsed, options.name)));
@@ -96,11 +99,13 @@ function usageError({ command, mistakes }: Extract<Parsed, { kind: 'mistaken' }>
 
 function createContext(options: ProgramOptions, output: Output, values: OptionValues): Context {
   const { storage, clock, alarm, onSignal } = options;
+  const shared = options.openShared(values);
   const { data, 'run-dir': runDirectory = null, profile = null, durability = null } = values;
   const directory = path.resolve(data ?? '.qinglong-edge');
   return {
     output,
-    storage,
+    storage: shared === null ? storage : { ...storage, openReader: () => shared.openReader() },
+    shared,
     clock,
     alarm,
     data: directory,
@@ -109,14 +114,22 @@ function createContext(options: ProgramOptions, output: Output, values: OptionVa
     durability,
     givenSettings: givenSettings(values),
     environment: options.environment,
-    self: selfOf(options, data ?? null),
+    self: selfOf(options, values),
     selfAnywhere: `${options.nameAnywhere} --data ${quoteForShell(directory)}`,
     onSignal,
   };
 }
 
-/** What must be typed again to reach the same directory: nothing where the environment says it. */
-function selfOf({ name, environment }: ProgramOptions, data: string | null): string {
-  const isImplied = data === null || data === environment('QINGLONG_EDGE_DATA');
-  return isImplied ? name : `${name} --data ${quoteForShell(data)}`;
+/** What must be typed again to reach the same runs: nothing where the environment says it. */
+function selfOf({ name, environment }: ProgramOptions, { data, store }: OptionValues): string {
+  const place = [
+    store === undefined || store === environment('QINGLONG_EDGE_STORE') ? [] : ['--store', withoutPassword(store)],
+    data === undefined || data === environment('QINGLONG_EDGE_DATA') ? [] : ['--data', quoteForShell(data)],
+  ];
+  return [name, ...place.flat()].join(' ');
+}
+
+/** A password is nowhere repeated: neither in a log nor in a message. */
+function withoutPassword(url: string): string {
+  return /:\/\/[^/?#]*:[^/?#]*@|[?&]password=/.test(url) ? 'postgres://…' : quoteForShell(url);
 }

@@ -52,9 +52,9 @@ async function readKeyFile(file: string): Promise<string> {
 
 export async function listCommand(context: Context): Promise<number> {
   const { output, self } = context;
-  const { publishers, heads } = await withReader(context, (reader) => ({
-    publishers: reader.read(read('publishers', {})),
-    heads: reader.read(read('packages', { projectId: localProjectId })),
+  const { publishers, heads } = await withReader(context, async (reads) => ({
+    publishers: await reads.read(read('publishers', {})),
+    heads: await reads.read(read('packages', { projectId: localProjectId })),
   }));
   if (output.isJson) {
     output.printJson({

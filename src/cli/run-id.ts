@@ -1,17 +1,17 @@
 // The run that a person means: its id, or how it begins where that is enough.
 import { EdgeError } from '../core/errors.ts';
 import { read } from '../protocol/reads.ts';
-import type { Reader } from './storage.ts';
+import type { ReadPort } from '../runtime/verification.ts';
 
 /** As many candidates as are told where a beginning is not enough. */
 const candidatesMax = 5;
 
 /** Throws `not-found`, and `invalid` naming the candidates where several runs begin so. */
-export function findRunId(reader: Pick<Reader, 'read'>, text: string): string {
-  if (reader.read(read('isRunKnown', { runId: text }))) {
+export async function findRunId(reads: ReadPort, text: string): Promise<string> {
+  if (await reads.read(read('isRunKnown', { runId: text }))) {
     return text;
   }
-  const runIds = reader.read(read('runIds', { prefix: text, limit: candidatesMax }));
+  const runIds = await reads.read(read('runIds', { prefix: text, limit: candidatesMax }));
   const [only] = runIds;
   if (only === undefined) {
     throw new EdgeError('not-found', `no run has the id ${text}, or one that begins so`, { hint: 'see `runs list`' });

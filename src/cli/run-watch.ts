@@ -107,7 +107,7 @@ function cancelOnInterrupt(
   let isCancelling = false;
   interrupts.attach((signal) => {
     if (signal === 'SIGHUP') {
-      if (session.holder !== null) {
+      if (session.holder !== null || session.isShared) {
         left.resolve(null);
       }
       return;
@@ -130,13 +130,17 @@ function cancelOnInterrupt(
 /** What becomes of a run that nobody waits for: where this process held the directory, nothing until somebody does. */
 function tellLeft(
   { output, self }: Context,
-  { holder, engine }: Session,
+  { holder, isShared, engine }: Session,
   { runId, isCancelling }: { readonly runId: string; readonly isCancelling: boolean },
 ): void {
   const what = `run ${hintRunId(runId)} ${isCancelling ? 'is being cancelled' : 'goes on'}`;
   if (holder !== null) {
     const where = `in process ${holder.pid} (${holder.command})`;
     output.note(`${what} ${where}; see \`${self} runs show ${hintRunId(runId)}\``);
+    return;
+  }
+  if (isShared) {
+    output.note(`${what}; see \`${self} runs show ${hintRunId(runId)}\``);
     return;
   }
   const meanwhile =
@@ -177,8 +181,8 @@ async function showEnd(
 }
 
 /** A process that held the directory leaves its other runs alone too. */
-async function tellUnfinished({ output, self }: Context, { holder, reads }: Session): Promise<void> {
-  if (holder !== null || output.isJson) {
+async function tellUnfinished({ output, self }: Context, { holder, isShared, reads }: Session): Promise<void> {
+  if (holder !== null || isShared || output.isJson) {
     return;
   }
   const { runIds, next } = await reads.read(read('runningRuns', { limit: limits.pageMax, after: null }));

@@ -9,7 +9,7 @@ import { describeRun } from './step-state.ts';
 
 export async function cancelCommand(context: Context, input: Input): Promise<number> {
   const { output, self } = context;
-  const runId = await withReader(context, (reader) => findRunId(reader, input.arguments[0]!));
+  const runId = await withReader(context, (reads) => findRunId(reads, input.arguments[0]!));
   return await withVerbs(context, { command: 'runs cancel', mayCreate: false }, async (session) => {
     const outcome = await session.verbs.cancel({ runId, requestedBy: operatorName() });
     if (outcome.kind === 'not-found') {

@@ -2,16 +2,16 @@
 import { EdgeError, isEdgeError } from '../core/errors.ts';
 import type { RunEvent } from '../core/events.ts';
 import { limits } from '../core/limits.ts';
-import { isTerminalRun } from '../core/states.ts';
 import { read } from '../protocol/reads.ts';
 import { createEventInspector, type EventInspection } from '../runtime/inspection.ts';
+import { hasEnded } from '../runtime/run-end.ts';
+import type { ReadPort } from '../runtime/verification.ts';
 import type { Context, Input } from './command.ts';
 import { eventPhrase } from './event-phrase.ts';
 import { exitCodes } from './failure.ts';
 import { neutralize } from './plain-text.ts';
 import { findRunId, hintRunId } from './run-id.ts';
 import { pause, withReader } from './session.ts';
-import type { Reader } from './storage.ts';
 import { formatTime } from './times.ts';
 
 /** Between two looks where no holder tells of a commit. */
@@ -19,9 +19,9 @@ const lookAgainMs = 1_000;
 
 export async function eventsCommand(context: Context, input: Input): Promise<number> {
   const { output } = context;
-  return await withReader(context, async (reader) => {
-    const runId = findRunId(reader, input.arguments[0]!);
-    const plan = reader.read(read('plan', { runId }));
+  return await withReader(context, async (reads) => {
+    const runId = await findRunId(reads, input.arguments[0]!);
+    const plan = await reads.read(read('plan', { runId }));
     if (plan === null) {
       throw new EdgeError('damaged', `run ${runId} has lost its plan`, { hint: `run \`verify ${hintRunId(runId)}\`` });
     }
@@ -37,9 +37,9 @@ export async function eventsCommand(context: Context, input: Input): Promise<num
       }
     };
     if (input.options.follow === true) {
-      await follow(context, { reader, runId, show });
+      await follow(context, { reads, runId, show });
     } else {
-      showPast(reader, { runId, after: 0, show });
+      await showPast(reads, { runId, after: 0, show });
     }
     return exitCodes.done;
   });
@@ -64,13 +64,16 @@ function eventLine(event: EventInspection, keys: ReadonlyMap<string, string>, de
   return neutralize(parts.filter((part) => part !== '').join('  ')).trimEnd();
 }
 
-type Watched = { readonly reader: Reader; readonly runId: string; readonly show: (event: RunEvent) => void };
+type Watched = { readonly reads: ReadPort; readonly runId: string; readonly show: (event: RunEvent) => void };
 
 /** Returns the sequence number of the last event there is. */
-function showPast(reader: Reader, watched: Omit<Watched, 'reader'> & { readonly after: number }): number {
+async function showPast(
+  reads: ReadPort,
+  watched: Omit<Watched, 'reads'> & { readonly after: number },
+): Promise<number> {
   const { runId, show } = watched;
   for (let last = watched.after; ; ) {
-    const page = reader.read(read('events', { runId, after: last, limit: limits.pageMax }));
+    const page = await reads.read(read('events', { runId, after: last, limit: limits.pageMax }));
     page.forEach(show);
     last = page.at(-1)?.sequence ?? last;
     if (page.length < limits.pageMax) {
@@ -80,7 +83,7 @@ function showPast(reader: Reader, watched: Omit<Watched, 'reader'> & { readonly 
 }
 
 /** Through the holder, which tells of every commit; without one, by looking again: the next may come any time. */
-async function follow(context: Context, { reader, runId, show }: Watched): Promise<void> {
+async function follow(context: Context, { reads, runId, show }: Watched): Promise<void> {
   let last = 0;
   const note = (event: RunEvent) => {
     last = event.sequence;
@@ -88,8 +91,8 @@ async function follow(context: Context, { reader, runId, show }: Watched): Promi
   };
   for (;;) {
     await followHolder(context, { runId, after: last, show: note });
-    last = showPast(reader, { runId, after: last, show: note });
-    if (hasEnded(reader, runId, last)) {
+    last = await showPast(reads, { runId, after: last, show: note });
+    if (await hasEnded(reads, runId, last)) {
       return;
     }
     await pause(context, lookAgainMs);
@@ -98,7 +101,7 @@ async function follow(context: Context, { reader, runId, show }: Watched): Promi
 
 async function followHolder(
   context: Context,
-  { runId, after, show }: Omit<Watched, 'reader'> & { readonly after: number },
+  { runId, after, show }: Omit<Watched, 'reads'> & { readonly after: number },
 ): Promise<void> {
   const holder = await context.storage.readHolder(context.data);
   if (holder === null || holder.socket === null) {
@@ -115,10 +118,4 @@ async function followHolder(
       throw error;
     }
   }
-}
-
-function hasEnded(reader: Reader, runId: string, last: number): boolean {
-  const rows = reader.read(read('run', { runId }));
-  const isAside = reader.read(read('setAside', { runId })) !== null;
-  return rows === null || isAside || (isTerminalRun(rows.run.status) && rows.run.eventSequence === last);
 }

@@ -2,13 +2,13 @@
 import { limits } from '../core/limits.ts';
 import { type RunSummary, read } from '../protocol/reads.ts';
 import { inspectRunSummary } from '../runtime/inspection.ts';
+import type { ReadPort } from '../runtime/verification.ts';
 import { type Cell, formatTable } from './columns.ts';
 import type { Context, Input } from './command.ts';
 import { exitCodes } from './failure.ts';
 import { shortRunId } from './run-id.ts';
 import { withReader } from './session.ts';
 import { describeRun, elapsedOf } from './step-state.ts';
-import type { Reader } from './storage.ts';
 import { formatTime } from './times.ts';
 
 const limitDefault = 20;
@@ -18,9 +18,9 @@ const wideColumnsMin = 120;
 
 export async function listCommand(context: Context, input: Input): Promise<number> {
   const { output, clock, self } = context;
-  const { runs, isAnyThere } = await withReader(context, (reader) => {
-    const found = readRuns(reader, input.options);
-    return { runs: found, isAnyThere: found.length > 0 || readRuns(reader, { limit: 1 }).length > 0 };
+  const { runs, isAnyThere } = await withReader(context, async (reads) => {
+    const found = await readRuns(reads, input.options);
+    return { runs: found, isAnyThere: found.length > 0 || (await readRuns(reads, { limit: 1 })).length > 0 };
   });
   if (output.isJson) {
     output.printJson({ runs: runs.map(inspectRunSummary) });
@@ -43,13 +43,13 @@ function describeNone({ status, package: packageName }: Input['options']): strin
   return `no ${kind}runs${packageName === undefined ? '' : ` of package ${packageName}`}`;
 }
 
-function readRuns(reader: Reader, options: Input['options']): readonly RunSummary[] {
+async function readRuns(reads: ReadPort, options: Input['options']): Promise<readonly RunSummary[]> {
   const { status = null, package: packageName = null, limit: countMax = limitDefault } = options;
   const runs: RunSummary[] = [];
   for (;;) {
     const limit = Math.min(limits.pageMax, countMax - runs.length);
     const beforeRunId = runs.at(-1)?.runId ?? null;
-    const page = reader.read(read('runs', { limit, beforeRunId, status, packageName }));
+    const page = await reads.read(read('runs', { limit, beforeRunId, status, packageName }));
     runs.push(...page);
     if (page.length < limit || runs.length === countMax) {
       return runs;

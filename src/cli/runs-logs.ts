@@ -24,8 +24,8 @@ export async function logsCommand(context: Context, input: Input): Promise<numbe
   const part = logPart(options, { isTerminal: output.terminal().isTty });
   const isRaw = options.raw === true;
   return await withReader(context, async (reader) => {
-    const runId = findRunId(reader, id);
-    const refused = refuse(context, readInspection(reader, runId), {
+    const runId = await findRunId(reader, id);
+    const refused = refuse(context, await readInspection(reader, runId), {
       ...selection,
       isFollowed: options.follow === true,
     });
@@ -38,14 +38,14 @@ export async function logsCommand(context: Context, input: Input): Promise<numbe
     }
     const runDirectory = runDirectoryFor(context, reader.holder);
     const { settings } = await readSettingsToLook(context, reader);
-    const places = { data: context.data, runDirectory, settings };
-    const entries = selectEntries(readInspection(reader, runId), selection);
+    const places = { data: context.data, runDirectory, settings, isShared: context.shared !== null };
+    const entries = selectEntries(await readInspection(reader, runId), selection);
     const printer = createPrinter(context, { runId, isRaw, hasHeadings: entries.length > 1 });
     if (entries.length === 0 && !output.isJson) {
       output.note('no step of this run has been attempted');
     }
     for (const entry of entries) {
-      const found = findNow({ reader, runId, places }, entry);
+      const found = await findNow({ reader, runId, places }, entry);
       const note = await showOutput(printer, { ...found, part, isRaw });
       if (note !== null && !output.isJson) {
         output.note(`${entryText(found.entry)}: ${note}`);
@@ -94,12 +94,16 @@ function refuse(
 type Looking = { readonly reader: Reader; readonly runId: string; readonly places: OutputPlaces };
 
 /** An attempt may end, and its directory go, between two looks: then it is looked for once more. */
-function findNow({ reader, runId, places }: Looking, entry: LogEntry): { entry: LogEntry; found: FoundOutput } {
+async function findNow(
+  { reader, runId, places }: Looking,
+  entry: LogEntry,
+): Promise<{ readonly entry: LogEntry; readonly found: FoundOutput }> {
   const found = findOutput(places, runId, entry.attempt);
   if (found.kind !== 'none' || entry.attempt.finishedAtMs !== null) {
     return { entry, found };
   }
-  const step = readInspection(reader, runId).steps.find(({ stepKey }) => stepKey === entry.stepKey);
+  const { steps } = await readInspection(reader, runId);
+  const step = steps.find(({ stepKey }) => stepKey === entry.stepKey);
   const now = (step === undefined ? [] : entryOf(step, entry.ordinal))[0] ?? entry;
   return { entry: now, found: findOutput(places, runId, now.attempt) };
 }

@@ -15,9 +15,9 @@ type Retry = RetryRequest & { readonly packageName: string };
 
 export async function retryCommand(context: Context, input: Input): Promise<number> {
   const { output, self } = context;
-  const retry = await withReader(context, (reader): Retry => {
-    const runId = findRunId(reader, input.arguments[0]!);
-    const packageName = reader.read(read('run', { runId }))?.run.packageName ?? '';
+  const retry = await withReader(context, async (reads): Promise<Retry> => {
+    const runId = await findRunId(reads, input.arguments[0]!);
+    const packageName = (await reads.read(read('run', { runId })))?.run.packageName ?? '';
     return { runId, packageName, idempotencyKey: input.options.key ?? null, requestedBy: operatorName() };
   });
   const options = { command: 'runs retry', mayCreate: false };

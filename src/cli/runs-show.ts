@@ -3,6 +3,7 @@ import { EdgeError } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
 import { type Reads, read } from '../protocol/reads.ts';
 import { type AttemptInspection, inspectRun, type RunInspection } from '../runtime/inspection.ts';
+import type { ReadPort } from '../runtime/verification.ts';
 import { type Cell, formatPairs, formatTable } from './columns.ts';
 import type { Context, Input } from './command.ts';
 import { exitCodes } from './failure.ts';
@@ -11,7 +12,6 @@ import { outputHint } from './result.ts';
 import { findRunId, hintRunId } from './run-id.ts';
 import { withReader } from './session.ts';
 import { attemptWord, describeRun, elapsedOf, nameLimit } from './step-state.ts';
-import type { Reader } from './storage.ts';
 import { glyphsOf } from './terminal.ts';
 import { formatBytes, formatTime } from './times.ts';
 import { treeRows } from './tree.ts';
@@ -20,9 +20,12 @@ type SetAside = Reads['setAside']['rows'];
 
 export async function showCommand(context: Context, input: Input): Promise<number> {
   const { output } = context;
-  const { inspection, setAside } = await withReader(context, (reader) => {
-    const runId = findRunId(reader, input.arguments[0]!);
-    return { inspection: readInspection(reader, runId), setAside: reader.read(read('setAside', { runId })) };
+  const { inspection, setAside } = await withReader(context, async (reads) => {
+    const runId = await findRunId(reads, input.arguments[0]!);
+    return {
+      inspection: await readInspection(reads, runId),
+      setAside: await reads.read(read('setAside', { runId })),
+    };
   });
   if (output.isJson) {
     output.printJson(inspection);
@@ -33,15 +36,15 @@ export async function showCommand(context: Context, input: Input): Promise<numbe
 }
 
 /** Throws `damaged` where the run's evidence is. */
-export function readInspection(reader: Reader, runId: string): RunInspection {
-  const rows = reader.read(read('wholeRun', { runId }));
-  const admission = reader.read(read('admissionOfRun', { runId }));
+export async function readInspection(reads: ReadPort, runId: string): Promise<RunInspection> {
+  const rows = await reads.read(read('wholeRun', { runId }));
+  const admission = await reads.read(read('admissionOfRun', { runId }));
   if (rows === null || admission === null) {
     throw new EdgeError('damaged', `run ${runId} has lost its ${rows === null ? 'records' : 'admission'}`, {
       hint: `run \`verify ${hintRunId(runId)}\``,
     });
   }
-  return inspectRun(rows, admission, reader.read(read('retriesOfRun', { runId, limit: limits.pageMax })));
+  return inspectRun(rows, admission, await reads.read(read('retriesOfRun', { runId, limit: limits.pageMax })));
 }
 
 function showRun(context: Context, inspection: RunInspection, setAside: SetAside): readonly string[] {

@@ -25,9 +25,11 @@ import { formatTime } from './times.ts';
 export type Session = {
   readonly verbs: Verbs;
   readonly reads: ReadPort;
-  /** The process that the verbs reach; null where it is this one. */
+  /** The process that the verbs reach; null where it is this one, or a shared database. */
   readonly holder: Holder | null;
-  /** Null where another process holds the directory. */
+  /** Whether the runtimes of a shared database carry runs on, whichever there are. */
+  readonly isShared: boolean;
+  /** Null where this process holds nothing. */
   readonly engine: Engine | null;
   /** Where running attempts are. */
   readonly runDirectory: string;
@@ -51,8 +53,14 @@ const lookAgainMs = 100;
 
 /** Opens whichever way there is. Throws `busy` naming the holder where it cannot be reached for 5 s. */
 export async function openSession(context: Context, options: SessionOptions): Promise<Session> {
+  if (context.shared !== null) {
+    const { data, runDirectory } = context;
+    const settings = await readSettings(context);
+    const shared = await context.shared.openSession({ data, runDirectory, settings, log: options.log });
+    return { ...shared, holder: null, isShared: true, engine: null };
+  }
   if (!options.mayCreate) {
-    (await context.storage.openReader({ data: context.data })).close();
+    await (await context.storage.openReader({ data: context.data })).close();
   }
   const open = async () => (await openRemote(context)) ?? (await openOwn(context, options));
   try {
@@ -117,11 +125,12 @@ async function openRemote(context: Context): Promise<Session | null> {
   const reader = await context.storage.openReader({ data: context.data });
   return {
     verbs: createSocketClient({ socketPath: holder.socket }),
-    reads: readPortOf(reader),
+    reads: reader,
     holder,
+    isShared: false,
     engine: null,
     runDirectory: path.dirname(holder.socket),
-    close: async () => reader.close(),
+    close: async () => await reader.close(),
   };
 }
 
@@ -200,7 +209,15 @@ async function openOwn(context: Context, options: SessionOptions): Promise<Sessi
     : await openShortly(context, options, settings);
   const { store, verbs, runDirectory } = engine;
   const onStop = options.drives ? settings.onStop : 'detach';
-  return { verbs, reads: store, holder: null, engine, runDirectory, close: () => engine.close(onStop) };
+  return {
+    verbs,
+    reads: store,
+    holder: null,
+    isShared: false,
+    engine,
+    runDirectory,
+    close: () => engine.close(onStop),
+  };
 }
 
 async function openShortly(
@@ -268,10 +285,6 @@ function reportTo(log: (line: string) => void): OpenStoreOptions['report'] {
   };
 }
 
-export function readPortOf(reader: Reader): ReadPort {
-  return { read: async (request) => reader.read(request) };
-}
-
 /** Reads for the length of one piece of work. Of a broken config.json it is said that it is, and no more. */
 export async function withReader<T>(context: Context, work: (reader: Reader) => T | Promise<T>): Promise<T> {
   return await withQuietReader(context, (reader) => {
@@ -289,7 +302,7 @@ export async function withQuietReader<T>(context: Context, work: (reader: Reader
   try {
     return await work(reader);
   } finally {
-    reader.close();
+    await reader.close();
   }
 }
 

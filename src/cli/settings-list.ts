@@ -14,9 +14,9 @@ export async function listCommand(context: Context, input: Input): Promise<numbe
   const packageName = input.arguments[0]!;
   const hasValues = input.options.values ?? false;
   const place = { projectId: localProjectId, packageName };
-  const settings = await withReader(context, (reader) => {
-    const head = reader.read(read('package', place));
-    return head === null ? null : inspectSettings(head, reader.read(read('settings', place)));
+  const settings = await withReader(context, async (reads) => {
+    const head = await reads.read(read('package', place));
+    return head === null ? null : inspectSettings(head, await reads.read(read('settings', place)));
   });
   if (settings === null) {
     const hint = `see \`${self} package list\``;

@@ -67,13 +67,13 @@ export function startDocument(outcome: AdmitOutcome | StartOutcome): object | nu
 /** The id of a run that was started, and how to see more of it. */
 export function tellStart(
   { output, self }: Context,
-  session: Pick<Session, 'holder'>,
+  session: Pick<Session, 'holder' | 'isShared'>,
   { runId, isNew }: { readonly runId: string; readonly isNew: boolean },
 ): void {
   output.print(runId);
   const what = isNew ? 'started' : 'the key led to this run already';
   const next =
-    session.holder === null
+    session.holder === null && !session.isShared
       ? `nobody holds the directory: ${self} serve --until-idle carries it on`
       : `see \`${self} runs show ${hintRunId(runId)}\``;
   output.note(`${what}; ${next}`);

@@ -13,7 +13,7 @@ import type { RuntimeSettings } from '../runtime/settings.ts';
 import { type AttemptLook, lookAtAttempt } from './attempt-look.ts';
 import type { Context } from './command.ts';
 import { readSettingsToLook, runDirectoryFor, withQuietReader } from './session.ts';
-import type { Holder, Reader } from './storage.ts';
+import type { Holder, Look, Reader } from './storage.ts';
 
 export type StepName = {
   readonly runId: string;
@@ -120,7 +120,7 @@ async function settleSettings(
 }
 
 /** As many as one page of ready steps, and as can run at most. */
-function readRows(look: Reader['read']): Rows {
+function readRows(look: Look): Rows {
   const damaged: { runId: string; why: string }[] = [];
   const findAll = (places: readonly StepPlace[]): readonly Found[] =>
     places.flatMap(({ runId, stepRunId }) => {

@@ -3,6 +3,7 @@ import type { EdgeError } from '../core/errors.ts';
 import type { ReadName, ReadRequest, Reads } from '../protocol/reads.ts';
 import type { StorePorts } from '../runtime/engine.ts';
 import type { ConfigFile } from '../runtime/settings.ts';
+import type { ReadPort } from '../runtime/verification.ts';
 import type { Store, StoreInfo } from '../store/store.ts';
 
 /** Who says that it holds a data directory. */
@@ -15,20 +16,22 @@ export type Holder = {
 
 export type IntegrityReport = { readonly problems: readonly string[]; readonly isComplete: boolean };
 
-export type Reader = {
+/** Reads of one moment: at once, because they are in one transaction. */
+export type Look = <N extends ReadName>(request: ReadRequest<N>) => Reads[N]['rows'];
+
+export type Reader = ReadPort & {
   /** Where config.json cannot be believed, profile and durability are a guess. */
   readonly info: StoreInfo;
   /** What is wrong with config.json; null where nothing is. */
   readonly configError: EdgeError | null;
   /** At the time of opening. */
   readonly holder: Holder | null;
-  read<N extends ReadName>(request: ReadRequest<N>): Reads[N]['rows'];
   /** Several reads of one moment; `work` must be quick. */
-  readTogether<T>(work: (read: Reader['read']) => T): T;
+  readTogether<T>(work: (look: Look) => T): T;
   /** What differs from the schema of this program; a store that has any is not opened. */
   schemaProblems(): readonly string[];
   checkIntegrity(): IntegrityReport;
-  close(): void;
+  close(): void | Promise<void>;
 };
 
 export type OpenStoreOptions = {

@@ -2,29 +2,31 @@
 // SQLite about its file. Changes nothing, but for `--clear`, which takes back a run that is sound again.
 import { limits } from '../core/limits.ts';
 import { type RunSummary, read } from '../protocol/reads.ts';
-import { type RunVerification, verifyRun } from '../runtime/verification.ts';
+import { type ReadPort, type RunVerification, verifyRun } from '../runtime/verification.ts';
 import type { Context, Input } from './command.ts';
 import { exitCodes } from './failure.ts';
 import { neutralize } from './plain-text.ts';
 import { findRunId } from './run-id.ts';
-import { readPortOf, withReader, withVerbs } from './session.ts';
-import type { IntegrityReport, Reader } from './storage.ts';
+import { withReader, withVerbs } from './session.ts';
+import type { IntegrityReport } from './storage.ts';
 import { formatCount } from './times.ts';
 
 export async function verifyCommand(context: Context, input: Input): Promise<number> {
   const [text] = input.arguments;
   if (text === undefined) {
-    return await withReader(context, (reader) => verifyAll(context, reader));
+    // Of its own pages a database server takes care itself.
+    const isServer = context.shared !== null;
+    return await withReader(context, (reader) => verifyAll(context, reader, isServer ? null : reader.checkIntegrity()));
   }
-  const runId = await withReader(context, (reader) => findRunId(reader, text));
+  const runId = await withReader(context, (reads) => findRunId(reads, text));
   return input.options.clear === true
     ? await clear(context, runId)
-    : await withReader(context, (reader) => verifyOne(context, reader, runId));
+    : await withReader(context, (reads) => verifyOne(context, reads, runId));
 }
 
-async function verifyOne({ output, self }: Context, reader: Reader, runId: string): Promise<number> {
-  const verification = await verifyRun(readPortOf(reader), runId);
-  const setAside = reader.read(read('setAside', { runId }));
+async function verifyOne({ output, self }: Context, reads: ReadPort, runId: string): Promise<number> {
+  const verification = await verifyRun(reads, runId);
+  const setAside = await reads.read(read('setAside', { runId }));
   if (output.isJson) {
     output.printJson({ ...verification, isSound: isSound(verification), setAside });
   } else {
@@ -37,11 +39,12 @@ async function verifyOne({ output, self }: Context, reader: Reader, runId: strin
   return isSound(verification) ? exitCodes.done : exitCodes.damaged;
 }
 
-async function verifyAll({ output }: Context, reader: Reader): Promise<number> {
-  const integrity = reader.checkIntegrity();
+/** `integrity` is null where the database looks after its own pages. */
+async function verifyAll({ output }: Context, reads: ReadPort, integrity: IntegrityReport | null): Promise<number> {
+  const isReadable = (integrity?.problems.length ?? 0) === 0;
   const totals = { runs: 0, events: 0 };
   const unsound: RunVerification[] = [];
-  for await (const verification of verifyEach(reader)) {
+  for await (const verification of verifyEach(reads)) {
     totals.runs += 1;
     totals.events += verification.events;
     if (!isSound(verification)) {
@@ -51,12 +54,11 @@ async function verifyAll({ output }: Context, reader: Reader): Promise<number> {
       }
     }
   }
-  const isClean = integrity.problems.length === 0 && unsound.length === 0;
+  const isClean = isReadable && unsound.length === 0;
   if (output.isJson) {
     output.printJson({ isSound: isClean, ...totals, integrity, unsound });
   } else {
-    output.print(...describeIntegrity(integrity));
-    const isReadable = integrity.problems.length === 0;
+    output.print(...(integrity === null ? [] : describeIntegrity(integrity)));
     const counts = `${formatCount(totals.runs, 'run')}, ${formatCount(totals.events, 'event')}`;
     const verdict = unsound.length === 0 ? 'sound' : `${formatCount(unsound.length, 'run')} not sound`;
     output.print(`${counts}: ${isReadable ? verdict : `${verdict}, as far as they could be read`}`);
@@ -79,14 +81,13 @@ function nextSteps({ isReadable, isSound }: { readonly isReadable: boolean; read
 }
 
 /** Page by page, the newest first: a history of any length in bounded memory. */
-async function* verifyEach(reader: Reader): AsyncGenerator<RunVerification, void> {
-  const port = readPortOf(reader);
+async function* verifyEach(reads: ReadPort): AsyncGenerator<RunVerification, void> {
   for (let beforeRunId: string | null = null; ; ) {
-    const page: readonly RunSummary[] = reader.read(
+    const page: readonly RunSummary[] = await reads.read(
       read('runs', { limit: limits.pageMax, beforeRunId, status: null, packageName: null }),
     );
     for (const { runId } of page) {
-      yield await verifyRun(port, runId);
+      yield await verifyRun(reads, runId);
     }
     if (page.length < limits.pageMax) {
       return;

@@ -7,6 +7,11 @@ export type Now = {
   /** Monotonic, since the machine's boot, so that it means the same to every process of that boot. */
   readonly uptimeMs: number;
   readonly bootId: string;
+  /**
+   * Another boot may be another machine, of which this one's uptime says nothing, and wall time is that of the database
+   * which all of them share. Else another boot is an earlier one of this machine.
+   */
+  readonly isShared?: boolean;
 };
 
 export type Clock = {

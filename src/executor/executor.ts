@@ -33,6 +33,8 @@ export type ExecutorOptions = {
   readonly shell?: readonly string[];
   /** Where the launcher finds its tools; a command has its own PATH. */
   readonly toolsPath?: string;
+  /** Until when, by uptime, a command that is started now may take its start; for ever by default. */
+  readonly startByUptimeMs?: (() => number) | undefined;
 };
 
 export type Executor = {
@@ -82,6 +84,7 @@ export function createExecutor(options: ExecutorOptions): Executor {
     tools: findLauncherTools(toolsPath),
     segmentBytes,
     inheritable: listInheritable(),
+    startByUptimeMs: options.startByUptimeMs ?? (() => Number.POSITIVE_INFINITY),
   };
   const prepareCommand = createPreparation(settings);
   let isClosed = false;

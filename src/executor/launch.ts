@@ -20,9 +20,14 @@ export type LauncherSettings = {
   readonly segmentBytes: number;
   /** Descriptors that must not reach commands: see inherited.ts. */
   readonly inheritable: readonly number[];
+  /** Asked at each start: until when, by uptime, its command may take it. */
+  readonly startByUptimeMs: () => number;
 };
 
 const notesShownMax = 400;
+
+/** Of /proc/uptime. */
+const uptimeTickMs = 10;
 
 /**
  * Makes the run directory and writes the launcher into it, 0700. Another file under the same name is replaced, never
@@ -59,7 +64,11 @@ export function writeCommand(directory: string, input: CommandFileInput): void {
 export function spawnLauncher(directory: string, attemptId: string, settings: LauncherSettings): ChildProcess {
   const [shell = '/bin/sh', ...shellArguments] = settings.shell;
   const segmentBytes = settings.tools.missingForOutput.length > 0 ? 0 : settings.segmentBytes;
-  const words = [...shellArguments, settings.launcherPath, attemptId, directory, `${segmentBytes}`];
+  const startByMs = settings.startByUptimeMs();
+  const isUnbounded = startByMs === Number.POSITIVE_INFINITY;
+  // Where no lease is held any more, it is in the past.
+  const startBy = isUnbounded ? [] : [`${Math.max(1, Math.floor(Math.max(0, startByMs) / uptimeTickMs))}`];
+  const words = [...shellArguments, settings.launcherPath, attemptId, directory, `${segmentBytes}`, ...startBy];
   const env = { PATH: settings.toolsPath, LC_ALL: 'C', [launcherVariable]: directory };
   const notes = openSync(path.join(directory, 'notes'), 'a', 0o600);
   try {
@@ -90,16 +99,25 @@ function describeShortage(what: string): SpawnFailure {
   return spawnFailed('resources_exhausted', `the system has no process, memory or file to spare (${what})`);
 }
 
+/** What the launcher says that comes too late. */
+const leaseOver = 'the lease of its runtime is over';
+
 /**
  * A launcher that ended before the command took the start. Its words are those of shells, tools and the C library.
- * Asked before the withdrawal, which may have to make room.
+ * Asked before the withdrawal, which may have to make room. One that only came too late is a start that was withdrawn.
  */
-export function describeLauncherFailure(directory: string, what: string): SpawnFailure {
+export function describeLauncherFailure(
+  directory: string,
+  what: string,
+): SpawnFailure | { readonly kind: 'withdrawn' } {
   const { before, after } = readNotes(directory);
   const words = [before, after]
     .filter((text) => text !== '')
     .join('; ')
     .replaceAll(/\s+/g, ' ');
+  if (words.includes(leaseOver)) {
+    return { kind: 'withdrawn' };
+  }
   const said = words === '' ? `it said nothing (${what})` : words.slice(0, notesShownMax);
   if (isFull(directory) || /No space left|[Qq]uota exceeded/.test(words)) {
     return spawnFailed('run_directory_full', `the run directory is full: ${said}`);

@@ -4,7 +4,10 @@ export const launcherScript = `\
 # outlive the runtime. For dash and BusyBox ash; forks only mkfifo, dd and wc, and execs what \`command\` says. (A bash
 # works too; it adds a variable \`_\` to the command's environment.)
 #
-#   sh launcher.sh ATTEMPT-ID ATTEMPT-DIRECTORY SEGMENT-BYTES     current directory = ATTEMPT-DIRECTORY, stderr = notes
+#   sh launcher.sh ATTEMPT-ID ATTEMPT-DIRECTORY SEGMENT-BYTES [START-BY]     current directory = ATTEMPT-DIRECTORY,
+#                                                                            stderr = notes
+#
+# START-BY, in ticks of /proc/uptime: a command that has not taken its start by then never does.
 #
 # Without SEGMENT-BYTES (0: this system has no mkfifo, dd or wc) there is no pump, and output is thrown away.
 #
@@ -18,6 +21,7 @@ umask 077
 attempt=$1
 home=$2
 segment_bytes=$3
+start_by=\${4:-}
 block_bytes=8192
 
 # Signals to the group are for the command: launcher and pump ignore them, its process has the defaults again.
@@ -110,6 +114,13 @@ echo 'ql-notes-1' >&2 || exit 1
 (
   trap - $signals
   read -r pid rest </proc/self/stat || exit 1
+  if [ -n "$start_by" ]; then
+    read -r uptime rest </proc/uptime || exit 1
+    if [ "\${uptime%.*}\${uptime#*.}" -ge "$start_by" ]; then
+      echo 'the lease of its runtime is over' >&2
+      exit 1
+    fi
+  fi
   set -- "$home/taken" "ql-taken-1 $attempt $pid end"
   # Goes to the task's directory and sets its limits, adds to $@ the umask and the words of the command, and may make
   # the shell's variables those of the command: none of the launcher's own is asked for any more.

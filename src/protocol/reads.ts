@@ -144,6 +144,8 @@ export type Reads = {
   };
   /** Steps with an attempt that has not ended, of runs that are not set aside, in the order of their attempts. */
   activeSteps: { args: { limit: number }; rows: readonly StepPlace[] };
+  /** How many of those steps are of one workflow, in all its generations. */
+  busyOfWorkflow: { args: { packageName: string; workflowId: string }; rows: number };
   /** Runs that are running and not set aside, and runs that are set aside. */
   runCounts: {
     args: Record<never, never>;

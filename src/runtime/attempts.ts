@@ -15,7 +15,7 @@ import type { Turn } from '../store/store.ts';
 import type { EndingAttempt } from './attempt-output.ts';
 import type { Deliveries } from './deliveries.ts';
 import { describeError, type Log } from './log.ts';
-import { type Starts, workflowKeyOf } from './starts.ts';
+import { type StartsPort, workflowKeyOf } from './starts.ts';
 
 type InFlight = {
   readonly place: AttemptPlace;
@@ -36,7 +36,7 @@ type InFlight = {
 export type AttemptsOptions = {
   readonly executor: Executor;
   readonly handlers: HandlerExecutor;
-  readonly starts: Starts;
+  readonly starts: StartsPort;
   readonly deliveries: Deliveries;
   readonly clock: Clock;
   readonly alarm: Alarm;
@@ -82,6 +82,15 @@ export class Attempts {
 
   get count(): number {
     return this.#inFlight.size;
+  }
+
+  /** Tells every in-process handler to stop: nobody could record what comes of it. */
+  stopHandlers(): void {
+    for (const { place, executorType } of this.#inFlight.values()) {
+      if (executorType === 'handler') {
+        this.#options.handlers.stop(place.attemptId);
+      }
+    }
   }
 
   ids(): readonly string[] {

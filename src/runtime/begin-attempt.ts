@@ -17,6 +17,8 @@ export type BeginPorts = {
   readonly packagesDirectory: string;
   /** Asked before a command of a package starts. */
   readonly guard: Pick<PackageGuard, 'check'>;
+  /** Whether the lease is over under which it was claimed; what a launcher asks for itself. */
+  readonly isTooLate: () => boolean;
   /** See `machineEnvironment`. */
   readonly base: Readonly<Record<string, string>>;
   /** Takes the end of an attempt that could not begin; never called from within the call. */
@@ -33,6 +35,10 @@ export function beginAttempt(launch: Launch, ports: BeginPorts): void {
   }
   const { variables } = environment;
   if (launch.executorType === 'handler') {
+    if (ports.isTooLate()) {
+      queueMicrotask(() => ports.onEnd(attemptId, { kind: 'withdrawn' }));
+      return;
+    }
     const env = variables;
     ports.handlers.start({ runId, attemptId, attemptNumber: tryNumber, stepKey, packageName, taskId, env });
     return;

@@ -6,7 +6,7 @@ import { setAsideRun } from '../protocol/set-aside.ts';
 import type { Store } from '../store/store.ts';
 import { describeError, type Log } from './log.ts';
 
-export type DamageWork = { readonly store: Store; readonly log: Log };
+export type DamageWork = { readonly store: Pick<Store, 'submit'>; readonly log: Log };
 
 export function isDamage(error: unknown): error is EdgeError {
   return isEdgeError(error) && error.code === 'damaged';

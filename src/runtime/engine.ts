@@ -25,6 +25,7 @@ import { distrustPublisher, trustPublisher } from './publishers.ts';
 import { makeRunDirectory, removeRunDirectory } from './run-directory.ts';
 import { Runtime } from './runtime.ts';
 import { type OnStop, type Profile, profileSettings, type RuntimeSettings } from './settings.ts';
+import type { StartsOptions, StartsPort } from './starts.ts';
 import type { Verbs } from './verbs.ts';
 
 export type StorePorts = {
@@ -48,6 +49,18 @@ export type EngineOptions = {
   /** Called once after work, when nothing has run for a second: the moment to give memory back. */
   readonly onQuiet?: () => void;
   readonly settings: RuntimeSettings;
+  /** Where several processes share a database: what is otherwise then. */
+  readonly sharing?: Sharing;
+};
+
+export type Sharing = {
+  readonly createStarts: (options: StartsOptions, work: PackageWork) => StartsPort;
+  /** A machine's clock, with the wall time that all share. */
+  readonly timed: (clock: Clock) => Clock;
+  /** All of the database, of which runs that others carry on need package files as well. */
+  readonly whole: Store;
+  /** Until when, by uptime, a command may take its start. */
+  readonly startByUptimeMs: () => number;
 };
 
 export type Engine = {
@@ -65,7 +78,8 @@ const stopReserveMs = 1_000;
 
 export async function openEngine(options: EngineOptions): Promise<Engine> {
   const { settings, drives } = options;
-  const clock = realClock(settings.bootId);
+  const machineClock = realClock(settings.bootId);
+  const clock = options.sharing?.timed(machineClock) ?? machineClock;
   const alarm = realAlarm(clock);
   const store = watchDefects(
     await options.openStore({ clock, alarm, ids: realIds(clock), trustedFromMs: buildInfo.buildDateMs }),
@@ -98,13 +112,13 @@ type Ports = { readonly store: Store; readonly clock: Clock; readonly alarm: Ala
 
 /** Makes the parts; nothing of them moves yet. */
 function assemble(options: EngineOptions, { store, clock, alarm }: Ports) {
-  const { settings, log } = options;
+  const { settings, log, sharing } = options;
   const data = resolve(options.data);
   const runDirectory = makeRunDirectory(data, options.runDirectory);
   const packagesDirectory = join(data, 'packages');
   const guard = createPackageGuard({ packagesDirectory, clock });
   const holders = createPackageHolders();
-  const work: PackageWork = { store, packagesDirectory, guard, holders, settings, log };
+  const work: PackageWork = { store: sharing?.whole ?? store, packagesDirectory, guard, holders, settings, log };
   const lane = createPackageLane({ holders, sweep: () => sweepUnused(work) });
   const base = machineEnvironment();
   const kept = new KeptOutput({
@@ -122,11 +136,13 @@ function assemble(options: EngineOptions, { store, clock, alarm }: Ports) {
     outputBytesMax: settings.outputBytesMax,
     onEnd,
     shell: settings.shell,
+    startByUptimeMs: sharing?.startByUptimeMs,
   });
   const handlers = createHandlerExecutor({
     handlers: options.handlers,
     onEnd: (attemptId, facts) => runtime.attempts.ended(attemptId, facts),
   });
+  const isTooLate = () => sharing !== undefined && clock.observe().uptimeMs >= sharing.startByUptimeMs();
   const takeOutput = createOutputTaker({
     executor,
     kept,
@@ -149,8 +165,11 @@ function assemble(options: EngineOptions, { store, clock, alarm }: Ports) {
     takeOutput,
     onQuiet: options.onQuiet ?? null,
     onRunEnd: options.drives ? lane.runEnded : null,
-    tidy: () => removeRunDirectory(runDirectory, data),
-    begin: (launch) => beginAttempt(launch, { executor, handlers, packagesDirectory, guard, base, onEnd }),
+    // Others may have their attempts in it.
+    tidy: () => (sharing === undefined ? removeRunDirectory(runDirectory, data) : undefined),
+    isShared: sharing !== undefined,
+    createStarts: sharing === undefined ? undefined : (starts) => sharing.createStarts(starts, work),
+    begin: (launch) => beginAttempt(launch, { executor, handlers, packagesDirectory, guard, base, onEnd, isTooLate }),
     log,
   });
   return { runtime, kept, runDirectory, work, lane };

@@ -20,16 +20,18 @@ import type { Attempts } from './attempts.ts';
 import { isDamage } from './damaged-runs.ts';
 import type { Deliveries } from './deliveries.ts';
 import { describeError, type Log } from './log.ts';
-import type { Starts } from './starts.ts';
+import type { StartsPort } from './starts.ts';
 
 export type LeftoversOptions = {
   readonly store: Store;
   readonly executor: Executor;
   readonly attempts: Attempts;
-  readonly starts: Starts;
+  readonly starts: StartsPort;
   readonly deliveries: Deliveries;
   readonly clock: Clock;
   readonly runDirectory: string;
+  /** Others have attempts in the same run directory: only those that have ended are looked at. */
+  readonly isShared?: boolean;
   readonly log: Log;
 };
 
@@ -76,6 +78,13 @@ export class Leftovers {
     }
   }
 
+  /** The runs of attempts whose directories are there. */
+  storedRuns(): readonly string[] {
+    const { executor, runDirectory } = this.#options;
+    const runIds = executor.stored().map((attemptId) => readRunId(attemptDirectory(runDirectory, attemptId)));
+    return [...new Set(runIds.filter((runId) => runId !== null))];
+  }
+
   async #look(attemptId: string, hasAside: boolean): Promise<void> {
     const { store, executor, attempts, clock, log } = this.#options;
     const runId = readRunId(attemptDirectory(this.#options.runDirectory, attemptId));
@@ -84,6 +93,9 @@ export class Leftovers {
       return;
     }
     const attempt = rows?.attempts.get(attemptId) ?? null;
+    if (this.#options.isShared === true && (attempt === null || !isTerminalAttempt(attempt.status))) {
+      return;
+    }
     if (rows === null || attempt === null) {
       const evidence = executor.inspect(attemptId, clock.observe().bootId);
       if (evidence.kind === 'running' || evidence.kind === 'undecidable') {

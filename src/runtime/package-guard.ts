@@ -11,6 +11,7 @@ import { createChunkBuffer } from './package-file.ts';
 export type PackageGuard = {
   /** From now on commands of this package may start, as long as its files are these. */
   note(lockDigest: string, files: readonly PackageFile[]): void;
+  knows(lockDigest: string): boolean;
   /** Its files are gone. */
   forget(lockDigest: string): void;
   /** Null where every file is what it was; else which is not, and how. Never throws. */
@@ -34,6 +35,7 @@ export function createPackageGuard(options: {
     note(lockDigest, files) {
       known.set(lockDigest, { files, stamps: new Map() });
     },
+    knows: (lockDigest) => known.has(lockDigest),
     forget(lockDigest) {
       known.delete(lockDigest);
     },

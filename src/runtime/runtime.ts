@@ -35,7 +35,7 @@ import { Leftovers } from './leftovers.ts';
 import { describeError, type Log } from './log.ts';
 import { RunDeadlines } from './run-deadlines.ts';
 import { localProjectId, type OnStop } from './settings.ts';
-import { Starts } from './starts.ts';
+import { createStarts, type StartsOptions, type StartsPort } from './starts.ts';
 import { TakeOver } from './take-over.ts';
 import { verifyRun } from './verification.ts';
 
@@ -62,6 +62,9 @@ export type RuntimeOptions = {
   readonly tidy: () => void;
   /** Longest grace that a stop of the whole runtime leaves a command. */
   readonly stopGraceMsMax: number;
+  /** Whether others may carry runs on, and have attempts in the same run directory. */
+  readonly isShared?: boolean;
+  readonly createStarts?: ((options: StartsOptions) => StartsPort) | undefined;
   readonly log: Log;
 };
 
@@ -79,12 +82,12 @@ export class Runtime {
   readonly #store: Store;
   readonly #clock: Clock;
   readonly #alarm: Alarm;
-  readonly #starts: Starts;
+  readonly #starts: StartsPort;
   readonly #deliveries: Deliveries;
-  readonly #deadlines: RunDeadlines;
-  readonly #leftovers: Leftovers;
+  readonly deadlines: RunDeadlines;
+  readonly leftovers: Leftovers;
   readonly #followers: Followers;
-  readonly #takeOver: TakeOver;
+  readonly takeOver: TakeOver;
   readonly attempts: Attempts;
   /** Woken at every commit; null while nobody waits. */
   #committed: PromiseWithResolvers<void> | null = null;
@@ -100,21 +103,18 @@ export class Runtime {
     this.#store = store;
     this.#clock = options.clock;
     this.#alarm = options.alarm;
-    const isRunOver = (runId: string) => this.#deadlines.isOver(runId);
-    this.#starts = new Starts({ ...options, handlerNames: handlers.names, isRunOver });
+    const isRunOver = (runId: string) => this.deadlines.isOver(runId);
+    const startsOptions = { ...options, handlerNames: handlers.names, isRunOver };
+    this.#starts = (options.createStarts ?? createStarts)(startsOptions);
     this.#deliveries = new Deliveries(options);
-    this.#deadlines = new RunDeadlines({ ...options, deliveries: this.#deliveries });
+    this.deadlines = new RunDeadlines({ ...options, deliveries: this.#deliveries });
     this.#followers = new Followers(store);
     this.attempts = new Attempts({ ...options, starts: this.#starts, deliveries: this.#deliveries });
-    const parts = {
-      ...options,
-      attempts: this.attempts,
-      starts: this.#starts,
-      deliveries: this.#deliveries,
-      deadlines: this.#deadlines,
-    };
-    this.#leftovers = new Leftovers(parts);
-    this.#takeOver = new TakeOver({ ...parts, report: (attemptId, end) => this.report(attemptId, end) });
+    const { attempts } = this;
+    const made = { attempts, starts: this.#starts, deliveries: this.#deliveries, deadlines: this.deadlines };
+    const parts = { ...options, ...made };
+    this.leftovers = new Leftovers(parts);
+    this.takeOver = new TakeOver({ ...parts, report: (attemptId, end) => this.report(attemptId, end) });
     store.attach({
       closing: (turn) => this.attempts.closing(turn),
       committed: (settled) => this.#carryOut(settled),
@@ -122,7 +122,7 @@ export class Runtime {
       undone: (error) => this.#starts.holdBack(describeError(error)),
       doubted: () => {
         this.#followers.wakeAll();
-        this.#takeOver.doubt();
+        this.takeOver.doubt();
       },
     });
   }
@@ -134,9 +134,9 @@ export class Runtime {
       return;
     }
     try {
-      await this.#takeOver.run();
-      await this.#leftovers.sweep();
-      this.#takeOver.finish();
+      await this.takeOver.run();
+      await this.leftovers.sweep();
+      this.takeOver.finish();
     } catch (error) {
       await this.close('detach').catch(() => {});
       throw error;
@@ -151,7 +151,7 @@ export class Runtime {
   /** Takes the executor's word on the end of an attempt. */
   report(attemptId: string, end: AttemptEnd): void {
     // Once closed, it is left to whoever opens this next.
-    if (this.attempts.isClosed || this.#leftovers.take(attemptId, end)) {
+    if (this.attempts.isClosed || this.leftovers.take(attemptId, end)) {
       return;
     }
     if (isShortage(end)) {
@@ -172,14 +172,14 @@ export class Runtime {
     carryOut(settled, {
       attempts: this.attempts,
       lastGraceMs: this.#isStopping ? stopGraceMsMax : null,
-      runCreated: (runId) => (drives ? this.#deadlines.find(runId) : undefined),
+      runCreated: (runId) => (drives && this.#options.isShared !== true ? this.deadlines.find(runId) : undefined),
       runEnded: (runId) => {
-        this.#deadlines.forget(runId);
-        this.#leftovers.runEnded(runId);
+        this.deadlines.forget(runId);
+        this.leftovers.runEnded(runId);
         this.#options.onRunEnd?.(runId);
       },
     });
-    this.#deadlines.lookAtClock();
+    this.deadlines.lookAtClock();
     this.#followers.wake(settled);
     this.#committed?.resolve();
     this.#committed = null;
@@ -254,7 +254,7 @@ export class Runtime {
     const { runId, requestedBy } = input;
     checkArguments({ runId, requestedBy });
     if (!this.#options.drives || this.attempts.undecidedRuns().has(runId)) {
-      await this.#takeOver.recover(runId);
+      await this.takeOver.recover(runId);
     }
     this.attempts.noteCancel(runId);
     return this.#store.submit(operation(cancel, { runId, reason: 'user', requestedBy }));
@@ -271,7 +271,7 @@ export class Runtime {
     }
     const outcome = await this.#store.submit(operation(clearSetAside, { runId }));
     if (this.#options.drives && outcome.kind === 'cleared') {
-      await this.#takeOver.recover(runId);
+      await this.takeOver.recover(runId);
     }
     return outcome;
   }
@@ -351,9 +351,9 @@ export class Runtime {
   async #close(onStop: OnStop, answered: Promise<void>): Promise<void> {
     this.#state = 'closing';
     this.#cancelQuiet?.();
-    this.#takeOver.close();
+    this.takeOver.close();
     this.#starts.close();
-    this.#deadlines.close();
+    this.deadlines.close();
     await Promise.all([answered, onStop === 'stop' ? this.#stopAttempts() : null]);
     const left = onStop === 'stop' ? this.attempts.count : 0;
     this.attempts.close();

@@ -12,6 +12,7 @@ import { operation } from '../protocol/protocol.ts';
 import { type ReadyStep, type RunCursor, read, type StepPage } from '../protocol/reads.ts';
 import { setAsideRun } from '../protocol/set-aside.ts';
 import type { Store, Turn } from '../store/store.ts';
+import { HoldBack } from './hold-back.ts';
 import { describeError, type Log } from './log.ts';
 import { refuseWithoutRoom } from './run-directory.ts';
 
@@ -27,6 +28,14 @@ export type StartsOptions = {
   readonly isRunOver: (runId: string) => boolean;
   readonly log: Log;
 };
+
+/** What the runtime asks of whoever starts things. */
+export type StartsPort = Pick<Starts, 'open' | 'close' | 'bar' | 'holdBack' | 'heldBack' | 'noteRun' | 'fill'>;
+
+/** Starts what is ready in one pass at the end of each turn. */
+export function createStarts(options: StartsOptions): StartsPort {
+  return new Starts(options);
+}
 
 /** One name for a workflow in all its generations: what its limit counts. */
 export function workflowKeyOf(place: { readonly packageName: string; readonly workflowId: string }): string {
@@ -52,13 +61,12 @@ export class Starts {
   #isOpen = false;
   #dueAtMs: ReadonlyMap<string, number> = new Map();
   #cancelWake: CancelAlarm | null = null;
-  #holdMs = 0;
-  #heldUntilMs = Number.NEGATIVE_INFINITY;
-  #heldWhy: string | null = null;
+  readonly #held: HoldBack;
   readonly #barred = new Set<string>();
 
   constructor(options: StartsOptions) {
     this.#options = options;
+    this.#held = new HoldBack(options);
   }
 
   open(): void {
@@ -81,38 +89,20 @@ export class Starts {
     };
   }
 
-  /**
-   * Nothing is claimed or started for a while: from 1 s, doubling to 60 s with every time that it did not help. For
-   * what concerns all starts alike: a full run directory or disk, no process or file to spare.
-   */
+  /** Nothing is claimed or started for a while. */
   holdBack(why: string): void {
-    const nowMs = this.#options.clock.observe().uptimeMs;
-    if (nowMs < this.#heldUntilMs) {
-      return;
-    }
-    if (this.#holdMs === 0) {
-      this.#options.log(`nothing is started for now, and tried again: ${why}`);
-    }
-    this.#holdMs = Math.min(limits.unstartedBackoffMsMax, Math.max(limits.unstartedBackoffMsMin, 2 * this.#holdMs));
-    this.#heldUntilMs = nowMs + this.#holdMs;
-    this.#heldWhy = why;
-    if (this.#isOpen) {
-      this.#wakeAt(this.#heldUntilMs);
+    if (this.#held.begin(why) && this.#isOpen) {
+      this.#wakeAt(this.#held.untilMs);
     }
   }
 
-  /** Why nothing is started now; null where nothing keeps it back. */
   heldBack(): string | null {
-    return this.#heldWhy;
+    return this.#held.why;
   }
 
   /** A command has run: whatever kept others from being started is over. */
   noteRun(): void {
-    if (this.#holdMs > 0) {
-      this.#holdMs = 0;
-      this.#heldWhy = null;
-      this.#heldUntilMs = Number.NEGATIVE_INFINITY;
-      this.#options.log('commands are started again');
+    if (this.#held.end()) {
       this.#options.store.wake();
     }
   }
@@ -124,9 +114,9 @@ export class Starts {
     if (!this.#isOpen) {
       return;
     }
-    if (nowMs < this.#heldUntilMs) {
+    if (nowMs < this.#held.untilMs) {
       // Closed and opened again meanwhile, it would be woken by nobody.
-      this.#wakeAt(this.#heldUntilMs);
+      this.#wakeAt(this.#held.untilMs);
       return;
     }
     const busy = new Map<string, number>();
@@ -136,10 +126,10 @@ export class Starts {
     const free = concurrencyMax - running.length;
     const pass: Pass = { turn, nowMs, busy, full: new Set(), dueAtMs: new Map(), free };
     const isWhole = this.#walk(pass);
-    if (nowMs < this.#heldUntilMs) {
+    if (nowMs < this.#held.untilMs) {
       return;
     }
-    this.#heldWhy = null;
+    this.#held.looked();
     this.#dueAtMs = isWhole ? pass.dueAtMs : new Map([...this.#dueAtMs, ...pass.dueAtMs]);
     // Without a free slot nothing is waited for: the end of an attempt makes the next turn.
     this.#wakeAt(pass.free > 0 ? Math.min(...pass.dueAtMs.values()) : Number.POSITIVE_INFINITY);
@@ -153,7 +143,7 @@ export class Starts {
       const page: StepPage = pass.turn.read(read('readySteps', request));
       for (const step of page.steps) {
         this.#consider(pass, step);
-        if (pass.free <= 0 || pass.nowMs < this.#heldUntilMs) {
+        if (pass.free <= 0 || pass.nowMs < this.#held.untilMs) {
           return false;
         }
       }

@@ -7,10 +7,10 @@ import { isDamage } from './damaged-runs.ts';
 import { describeError } from './log.ts';
 import { forEachRunningRun, type RecoveryOptions, recoverRun } from './recovery.ts';
 import type { RunDeadlines } from './run-deadlines.ts';
-import type { Starts } from './starts.ts';
+import type { StartsPort } from './starts.ts';
 
 export type TakeOverOptions = RecoveryOptions & {
-  readonly starts: Starts;
+  readonly starts: StartsPort;
   readonly deadlines: RunDeadlines;
   readonly clock: Clock;
   readonly alarm: Alarm;

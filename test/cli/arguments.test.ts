@@ -1,13 +1,14 @@
 import t from 'tap';
 import { parseArguments } from '../../src/cli/arguments.ts';
-import { commands } from '../../src/cli/commands.ts';
+import { commands, edgeLine } from '../../src/cli/commands.ts';
 import { helpText } from '../../src/cli/help.ts';
-import { globalOptions, type OptionName, optionTable } from '../../src/cli/options.ts';
+import { type OptionName, optionTable } from '../../src/cli/options.ts';
+import { sharedLine } from '../../src/cli/shared-commands.ts';
 
 const nothing = () => null;
 
 function parse(line: string, environment: Readonly<Record<string, string>> = {}) {
-  return parseArguments(line.split(' ').filter(Boolean), commands, (name) => environment[name] ?? null);
+  return parseArguments(line.split(' ').filter(Boolean), edgeLine, (name) => environment[name] ?? null);
 }
 
 function mistakesOf(line: string, environment: Readonly<Record<string, string>> = {}): readonly string[] {
@@ -108,7 +109,7 @@ t.test('help as a word is given of what follows it, and says where that is nothi
 t.test('help shows what a command cannot do without, and of a group its commands alone', async (t) => {
   const textOf = (line: string) => {
     const parsed = parse(line);
-    return parsed.kind === 'help' ? helpText(parsed.topic, 'qinglong-edge').join('\n') : '';
+    return parsed.kind === 'help' ? helpText(parsed.topic, edgeLine, 'qinglong-edge').join('\n') : '';
   };
   t.match(textOf('help package quarantine'), /^usage: qinglong-edge package quarantine NAME --reason TEXT\n/);
   t.match(textOf('help package disable'), /^usage: qinglong-edge package disable NAME \[--reason TEXT\]\n/);
@@ -142,24 +143,29 @@ t.test('a short form stands for its option', async (t) => {
 });
 
 t.test('every option belongs to a command or to all of them, and every command has its own words', async (t) => {
-  const used = new Set<OptionName>([...globalOptions, ...commands.flatMap(({ options }) => options)]);
+  const lines = [edgeLine, sharedLine];
+  const used = new Set<OptionName>(
+    lines.flatMap((line) => [...line.globalOptions, ...line.commands.flatMap(({ options }) => options)]),
+  );
   t.same(
     Object.keys(optionTable).filter((name) => !used.has(name as OptionName)),
     [],
   );
-  const names = commands.map(({ words }) => words.join(' '));
-  t.equal(new Set(names).size, names.length);
-  t.notOk(commands.some(({ options }) => options.some((name) => globalOptions.includes(name))));
+  for (const line of lines) {
+    const names = line.commands.map(({ words }) => words.join(' '));
+    t.equal(new Set(names).size, names.length);
+    t.notOk(line.commands.some(({ options }) => options.some((name) => line.globalOptions.includes(name))));
+  }
 });
 
 t.test('every command loads its handler', async (t) => {
-  for (const { words, load } of commands) {
+  for (const { words, load } of [...commands, ...sharedLine.commands]) {
     t.type(await load(), 'function', words.join(' '));
   }
 });
 
 t.test('a value that says another option is one only with =', async (t) => {
-  const parsed = parseArguments(['run', 'p', '--key=--json'], commands, nothing);
+  const parsed = parseArguments(['run', 'p', '--key=--json'], edgeLine, nothing);
   t.match(parsed, { kind: 'mistaken', mistakes: [{ path: '--key' }] });
 });
 

@@ -17,7 +17,8 @@ import {
 
 async function activityOf({ store }: World) {
   const counts = await store.read(read('runCounts', {}));
-  return { ...counts, active: await store.read(read('activeSteps', { limit: 64 })) };
+  const busy = await store.read(read('busyOfWorkflow', { packageName: 'sample', workflowId: 'main' }));
+  return { ...counts, busy, active: await store.read(read('activeSteps', { limit: 64 })) };
 }
 
 export const activityContract: readonly ContractCase[] = [
@@ -25,7 +26,7 @@ export const activityContract: readonly ContractCase[] = [
     name: 'a step is active from the admission of its attempt to its end, in the order of the attempts',
     run: async (t, openWorld) => {
       const world = await openWorld(t);
-      t.same(await activityOf(world), { runningCount: 0, setAsideCount: 0, active: [] });
+      t.same(await activityOf(world), { runningCount: 0, setAsideCount: 0, busy: 0, active: [] });
       await installRevision(world, sampleRevision({ steps: { one: [], two: [] } }));
       const [first, second] = [await startRun(world), await startRun(world)];
       t.same((await activityOf(world)).active, [], 'ready is not active');
@@ -35,10 +36,12 @@ export const activityContract: readonly ContractCase[] = [
       const { runId, stepRunId } = attempt;
       const claimed = { runId: second, stepRunId: later.id };
       const running = { runId, stepRunId };
-      t.same(await activityOf(world), { runningCount: 2, setAsideCount: 0, active: [claimed, running] });
+      t.same(await activityOf(world), { runningCount: 2, setAsideCount: 0, busy: 2, active: [claimed, running] });
       t.same(await world.store.read(read('activeSteps', { limit: 1 })), [claimed], 'as many as are asked for');
       await endAttempt(world, attempt, exitZero);
-      t.same((await activityOf(world)).active, [claimed]);
+      t.match(await activityOf(world), { busy: 1, active: [claimed] });
+      const other = { packageName: 'sample', workflowId: 'other' };
+      t.equal(await world.store.read(read('busyOfWorkflow', other)), 0, 'of that workflow alone');
     },
   },
 
@@ -50,7 +53,7 @@ export const activityContract: readonly ContractCase[] = [
       const runId = await startRun(world);
       await beginStep(world, runId, 'one');
       await world.store.submit(operation(setAsideRun, { runId, code: 'damaged', summary: 'differs' }));
-      t.same(await activityOf(world), { runningCount: 0, setAsideCount: 1, active: [] });
+      t.same(await activityOf(world), { runningCount: 0, setAsideCount: 1, busy: 0, active: [] });
     },
   },
 ];

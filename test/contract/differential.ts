@@ -177,6 +177,7 @@ function listPages(beforeRunId: string | null): readonly ReadRequest[] {
       read('strayRuns', { limit }),
     ]),
     read('readySteps', { limit: 64, after: null, except: [`${packageName}/main`] }),
+    read('busyOfWorkflow', { packageName, workflowId: 'main' }),
     read('runCounts', {}),
     read('runIds', { prefix: 'run', limit: 64 }),
     read('runIds', { prefix: '', limit: 5 }),

@@ -11,6 +11,7 @@ import {
   type Part,
   printReport,
   type Report,
+  type ReportMode,
   type Scenario,
 } from '../../edge-evidence/report.ts';
 
@@ -34,9 +35,13 @@ export function scenario(change: Partial<Scenario> = {}): Scenario {
 }
 
 export function sampleReport(
-  change: Partial<Part> & { readonly attestation?: Attestation | null; readonly isQuick?: boolean } = {},
+  change: Partial<Part> & {
+    readonly attestation?: Attestation | null;
+    readonly isQuick?: boolean;
+    readonly modes?: readonly ReportMode[];
+  } = {},
 ): Report {
-  const { attestation = null, isQuick = false, ...part } = change;
+  const { attestation = null, isQuick = false, modes: ownModes = modes, ...part } = change;
   const scenarios = [
     scenario({ figures: { steps: 8, commits: 9 } }),
     scenario({ name: 'control', isControl: true, failures: ['the commit “é” was lost'] }),
@@ -44,7 +49,7 @@ export function sampleReport(
   return buildReport(
     { kind: 'footprint', parameters: { idleMs: 1000, where: 'flash' }, scenarios, limits: ['not wear'], ...part },
     {
-      options: { modes, isQuick, seed: 7 },
+      options: { modes: ownModes, isQuick, seed: 7 },
       subject,
       environment,
       collectedAt: new Date('2026-01-31T12:00:00Z'),

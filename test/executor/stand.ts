@@ -62,6 +62,7 @@ export type StandOptions = {
   readonly toolsPath?: string;
   readonly segmentBytes?: number;
   readonly outputBytesMax?: number;
+  readonly startByUptimeMs?: () => number;
   /** Why this machine cannot run the test. */
   readonly skip?: string | false;
 };
@@ -194,6 +195,7 @@ function openExecutor(runDirectory: string, options: StandOptions, onEnd: Execut
     outputBytesMax: options.outputBytesMax ?? outputBytesMaxDefault,
     shell: shellFor(options).command,
     toolsPath: options.toolsPath ?? (isBusybox ? makeTools(runDirectory) : '/usr/sbin:/usr/bin:/sbin:/bin'),
+    startByUptimeMs: options.startByUptimeMs,
     onEnd,
   });
 }

@@ -80,6 +80,7 @@ t.test('of many missing settings the first are named, and how many more there ar
       handlers: { start: never },
       packagesDirectory: '/',
       guard: { check: () => null },
+      isTooLate: () => false,
       base: {},
       onEnd: (attemptId, end) => resolve({ attemptId, end, isInside }),
     });

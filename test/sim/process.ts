@@ -194,6 +194,7 @@ export class SimulatedProcess implements Mortal {
       handlers: this.#handlers,
       packagesDirectory: '/packages',
       guard: { check: () => null },
+      isTooLate: () => false,
       base: baseEnvironment,
       onEnd: (attemptId, end) => this.runtime.report(attemptId, end),
     });

@@ -5,6 +5,11 @@ export const bounds = {
   connectionsDefault: 4,
   connectionsMax: 32,
 
+  // Transactions of several runs at once: while one waits for the disk, the next one is decided.
+  groupsMax: 2,
+  // Runs in one of them: records of a few KiB each, all held in memory at once.
+  groupMax: 32,
+
   connectMsMax: 5_000,
   // A statement of ours touches one run or one page; what takes longer is stuck.
   statementMsMax: 10_000,

@@ -91,7 +91,7 @@ function pause(alarm: Alarm, untilUptimeMs: number): Promise<void> {
   });
 }
 
-function unknownOutcome(cause: unknown): EdgeError {
+export function unknownOutcome(cause: unknown): EdgeError {
   return new EdgeError('unknown-outcome', 'the connection was lost in a commit: it may have happened or not', {
     cause,
     hint: 'look at what it was to change, then try again if it is not there',

@@ -1,7 +1,9 @@
 // One session with the server. Owns its socket and what becomes of it; sends several statements at once and waits for
 // all their answers. Knows nothing of transactions. An error of the connection, whenever it strikes, goes to whoever
 // waits for an answer, and otherwise only marks the session as broken: it never ends the process.
-import { Client } from 'pg';
+import { Socket } from 'node:net';
+import { Client, type ClientConfig } from 'pg';
+import { EdgeError } from '../../core/errors.ts';
 import { bounds } from './bounds.ts';
 import { toEdgeError } from './failure.ts';
 import { decodeJson } from './jsonb.ts';
@@ -25,14 +27,16 @@ const types = { getTypeParser: (oid: number) => (oid === jsonbOid ? decodeJson :
 
 export class Connection {
   readonly #client: Client;
+  readonly #socket: Socket;
   #isBroken = false;
   /** What the server warned of since the last look. */
   #warnings: string[] = [];
   /** How often this session sent something and waited. */
   roundTrips = 0;
 
-  private constructor(client: Client) {
+  private constructor(client: Client, socket: Socket) {
     this.#client = client;
+    this.#socket = socket;
     client.on('error', () => {
       this.#isBroken = true;
     });
@@ -47,20 +51,22 @@ export class Connection {
   }
 
   /** Throws `unavailable` where the server cannot be reached or refuses. */
-  static async open(url: string): Promise<Connection> {
-    const client = new Client({
+  static async open(url: string, answerMsMax: number = bounds.answerMsMax): Promise<Connection> {
+    const socket = new Socket();
+    const client = createClient({
       connectionString: url,
+      stream: () => socket,
       application_name: 'qinglong-edge',
-      connectionTimeoutMillis: bounds.connectMsMax,
+      connectionTimeoutMillis: Math.min(bounds.connectMsMax, answerMsMax),
       statement_timeout: bounds.statementMsMax,
       lock_timeout: bounds.lockMsMax,
       idle_in_transaction_session_timeout: bounds.idleInTransactionMsMax,
-      query_timeout: bounds.answerMsMax,
+      query_timeout: answerMsMax,
       keepAlive: true,
       pipeline: true,
       types: types as never,
     });
-    const connection = new Connection(client);
+    const connection = new Connection(client, socket);
     try {
       await client.connect();
       return connection;
@@ -78,17 +84,28 @@ export class Connection {
   /** Sends all of them at once; resolves with their answers, in order, when the last one is there. Never rejects. */
   exchange(statements: readonly Statement[]): Promise<readonly Answer[]> {
     this.roundTrips += 1;
-    return Promise.all(
-      statements.map(async ({ text, values, name }): Promise<Answer> => {
-        try {
-          const query = { text, values: [...values], ...(name === null ? {} : { name }) };
-          const { rows, command } = await this.#client.query(query);
-          return { rows, command };
-        } catch (error) {
-          return { error };
-        }
-      }),
-    );
+    // One system call, and one wake-up of the server, for all of them: a third of this process's time was that.
+    this.#socket.cork();
+    const answers = statements.map((statement) => this.#send(statement));
+    this.#socket.uncork();
+    return Promise.all(answers);
+  }
+
+  async #send({ text, values, name }: Statement): Promise<Answer> {
+    try {
+      const query = { text, values: [...values], ...(name === null ? {} : { name }) };
+      const { rows, command } = await this.#client.query(query);
+      return { rows, command };
+    } catch (error) {
+      return { error };
+    }
+  }
+
+  /** Calls back for each word that is notified on a channel that this session listens to, and once when it ends. */
+  hear(onWord: (what: string) => void, onEnd: () => void): void {
+    this.#client.on('notification', ({ payload }) => onWord(payload ?? ''));
+    this.#client.on('end', onEnd);
+    this.#client.on('error', onEnd);
   }
 
   takeWarnings(): readonly string[] {
@@ -111,5 +128,18 @@ export class Connection {
     } catch {
       // It is gone, which is what was asked for.
     }
+  }
+}
+
+/** Throws `invalid` for a URL that cannot be used, such as one that names a certificate which is not there. */
+function createClient(options: ClientConfig): Client {
+  try {
+    return new Client(options);
+  } catch (cause) {
+    const why = cause instanceof Error && 'code' in cause ? `${cause.code}` : 'it is no URL';
+    throw new EdgeError('invalid', `the URL of the database cannot be used (${why})`, {
+      cause,
+      hint: 'look at its host, port and certificates; in a password, write # / ? @ : and % as %23, %2F and so on',
+    });
   }
 }

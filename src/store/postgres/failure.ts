@@ -82,6 +82,10 @@ export function toEdgeError(error: unknown, doing: string): unknown {
       ? new EdgeError(gone.code, `cannot ${doing}: ${error.message}`, { cause: error, hint: gone.hint })
       : error;
   }
+  if (error.code === 'QL003') {
+    const hint = 'nothing was written; look at the run';
+    return new EdgeError('unavailable', `${error.message}: another runtime may carry it on`, { cause: error, hint });
+  }
   if (error.code === 'QL001') {
     return new InvariantError(`broken invariant: ${error.message}`);
   }

@@ -2,6 +2,7 @@
 import { sql as sql0 } from './migrations/pg-0044-baseline.generated.ts';
 import { sql as sql1 } from './migrations/pg-0045-plugin-package-workflow-admissions.generated.ts';
 import { sql as sql2 } from './migrations/pg-0046-workflow-task-attempt-admissions.generated.ts';
+import { sql as sql3 } from './migrations/pg-0047-runtime-leases.generated.ts';
 
 /** In the order in which they are applied; `sha256` is that of the file under schema/postgres. */
 export const migrations: readonly { readonly id: string; readonly sha256: string; readonly sql: string }[] = [
@@ -13,7 +14,12 @@ export const migrations: readonly { readonly id: string; readonly sha256: string
   },
   {
     id: 'pg-0046-workflow-task-attempt-admissions',
-    sha256: '4e5cf843e621da973d69b361330f3dc2e790bddae793f6bbb3cb529578d9032e',
+    sha256: 'f650419d487e10c7fa5d9485da18967ad6aa1868e7348d31f648d6f3b866c8d9',
     sql: sql2,
+  },
+  {
+    id: 'pg-0047-runtime-leases',
+    sha256: '2be61fbbdd1801ba20086f669af76c4c292198e08f10a9dc384b95f3e87f4f23',
+    sql: sql3,
   },
 ];

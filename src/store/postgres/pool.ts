@@ -1,12 +1,14 @@
 // The sessions of one store: a few, opened when they are needed and kept. Owns how many there are and who waits for
 // one, first in first out.
 import { assert, EdgeError } from '../../core/errors.ts';
+import { bounds } from './bounds.ts';
 import { Connection } from './connection.ts';
 
 type Waiter = { readonly resolve: (connection: Connection) => void; readonly reject: (error: unknown) => void };
 
 export class Pool {
   readonly #url: string;
+  readonly #answerMsMax: number;
   readonly #connectionsMax: number;
   readonly #idle: Connection[] = [];
   readonly #waiting: Waiter[] = [];
@@ -16,7 +18,8 @@ export class Pool {
   #pastRoundTrips = 0;
   readonly #open = new Set<Connection>();
 
-  constructor(url: string, connectionsMax: number) {
+  constructor(url: string, connectionsMax: number, answerMsMax: number = bounds.answerMsMax) {
+    this.#answerMsMax = answerMsMax;
     this.#url = url;
     this.#connectionsMax = connectionsMax;
   }
@@ -83,7 +86,7 @@ export class Pool {
   async #connect(): Promise<Connection> {
     this.#count += 1;
     try {
-      const connection = await Connection.open(this.#url);
+      const connection = await Connection.open(this.#url, this.#answerMsMax);
       this.#open.add(connection);
       return connection;
     } catch (error) {

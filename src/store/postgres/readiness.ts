@@ -8,7 +8,7 @@ import { toEdgeError } from './failure.ts';
 import { ask, findPending, readHistory } from './migrate.ts';
 
 /** What the last migration sets. */
-export const capability = { name: 'control-core', version: 45 } as const;
+export const capability = { name: 'control-core', version: 46 } as const;
 
 const serverVersionMin = 150_000;
 
@@ -43,7 +43,7 @@ export async function checkReadiness(connection: Connection): Promise<StoreInfo>
     const pending = findPending(await readHistory(connection)).map(({ id }) => id);
     if (pending.length > 0) {
       throw new EdgeError('unavailable', `the database is older than this program: it lacks ${pending.join(', ')}`, {
-        hint: 'migrate it with a login that is a member of ql3_owner',
+        hint: 'run `migrate` with a login that is a member of ql3_owner, or may make roles and schemas',
       });
     }
     refuseLogin(server);

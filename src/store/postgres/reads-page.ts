@@ -91,6 +91,11 @@ const activeSql = `SELECT jsonb_agg(
     WHERE t.status IN ('claimed', 'starting', 'running')
     ORDER BY t.claim_number LIMIT :limit
   ) AS q`;
+const busySql = `SELECT to_jsonb(count(*))
+  FROM ql3.run_attempts AS t
+  JOIN ql3.open_runs AS r ON r.run_id = t.run_id
+  WHERE t.status IN ('claimed', 'starting', 'running')
+    AND r.package_name = :packageName AND r.workflow_id = :workflowId`;
 const countsSql = `SELECT jsonb_build_object(
     'runningCount', (SELECT count(*) FROM ql3.open_runs), 'setAsideCount', (SELECT count(*) FROM ql3.set_aside)
   )`;
@@ -205,6 +210,12 @@ export const activeStepsPart: PartOf<'activeSteps'> = ({ limit }) => ({
   sql: activeSql,
   values: { limit },
   decode: (json) => (json ?? []) as Reads['activeSteps']['rows'],
+});
+
+export const busyOfWorkflowPart: PartOf<'busyOfWorkflow'> = ({ packageName, workflowId }) => ({
+  sql: busySql,
+  values: { packageName, workflowId },
+  decode: (json) => Number(json),
 });
 
 export const runCountsPart: PartOf<'runCounts'> = () => ({

@@ -145,7 +145,7 @@ export const retriesPart: PartOf<'retriesOfRun'> = (args) => ({
   decode: (json) => (json ?? []) as string[],
 });
 
-type StepJson = {
+export type StepJson = {
   readonly run: unknown;
   readonly step: unknown;
   readonly attempts: readonly unknown[] | null;
@@ -171,7 +171,7 @@ export function createStepPart(known: Known): PartOf<'step'> {
   };
 }
 
-type StepKnown = {
+export type StepKnown = {
   readonly known: Known;
   readonly kept: Plan | null;
   readonly revision: MaterializedRevision | null;
@@ -179,7 +179,8 @@ type StepKnown = {
   readonly stepRunId: string;
 };
 
-function decodeStep(json: StepJson, place: StepKnown): StepContext | null {
+/** Throws `damaged`; null where the run has no such step. */
+export function decodeStep(json: StepJson, place: StepKnown): StepContext | null {
   const { known, kept, runId, stepRunId } = place;
   const run = readRun(json.run, runId);
   const plan = settlePlan({ known, kept, stored: json.plan, runId, planDigest: run.planDigest });
@@ -221,7 +222,7 @@ function decodeStep(json: StepJson, place: StepKnown): StepContext | null {
 }
 
 /** The plan that was kept, or else the one that came; it has to be that of the run. */
-function settlePlan(options: {
+export function settlePlan(options: {
   readonly known: Known;
   readonly kept: Plan | null;
   readonly stored: unknown;

@@ -22,6 +22,7 @@ import {
 import {
   activeStepsPart,
   allSetAsidePart,
+  busyOfWorkflowPart,
   candidatesPart,
   condemnedRunsPart,
   readyStepsPart,
@@ -42,13 +43,16 @@ import {
   runPart,
   wholeRunPart,
 } from './reads-run.ts';
+import { createViewPart } from './run-view.ts';
 
 type Parts = { readonly [N in ReadName]: (args: Reads[N]['args']) => ReadPart<Reads[N]['rows']> };
 
 export type PartOfRequest = <N extends ReadName>(request: ReadRequest<N>) => ReadPart<Reads[N]['rows']>;
 
+export type ViewOfRun = ReturnType<typeof createViewPart>;
+
 /** How each read is asked and understood; what was verified once is kept, see known.ts. */
-export function createReads(): PartOfRequest {
+export function createReads(): { readonly partOf: PartOfRequest; readonly viewOf: ViewOfRun } {
   const known = createKnown();
   const { packagePart, startFactsPart, packagesPart, packageOfRunPart } = createPackageParts(known);
   const parts: Parts = {
@@ -79,6 +83,7 @@ export function createReads(): PartOfRequest {
     candidates: candidatesPart,
     readySteps: readyStepsPart,
     activeSteps: activeStepsPart,
+    busyOfWorkflow: busyOfWorkflowPart,
     runCounts: runCountsPart,
     runningRuns: runningRunsPart,
     strayRuns: strayRunsPart,
@@ -87,6 +92,9 @@ export function createReads(): PartOfRequest {
     setAside: setAsidePart,
     allSetAside: allSetAsidePart,
   };
-  return <N extends ReadName>({ name, args }: ReadRequest<N>) =>
-    (parts[name] as (args: Reads[N]['args']) => ReadPart<Reads[N]['rows']>)(args);
+  return {
+    partOf: <N extends ReadName>({ name, args }: ReadRequest<N>) =>
+      (parts[name] as (args: Reads[N]['args']) => ReadPart<Reads[N]['rows']>)(args),
+    viewOf: createViewPart(known),
+  };
 }

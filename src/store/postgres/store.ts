@@ -5,10 +5,13 @@ import { limits } from '../../core/limits.ts';
 import type { Alarm, Clock, Ids, Now } from '../../core/ports.ts';
 import type { Operation } from '../../protocol/protocol.ts';
 import type { ReadName, ReadRequest, Reads } from '../../protocol/reads.ts';
-import type { OperationStore, StoreInfo, TurnHooks } from '../store.ts';
+import type { Lease, SharedStore } from '../leases.ts';
+import type { StoreInfo, TurnHooks } from '../store.ts';
 import { bounds } from './bounds.ts';
 import { type CarrierOptions, type Committed, carryOut, look } from './carrier.ts';
+import { createGroups } from './groups.ts';
 import { Lanes } from './lanes.ts';
+import { leaseStatement } from './leases.ts';
 import { Pool } from './pool.ts';
 import { checkReadiness } from './readiness.ts';
 import { createReads } from './reads.ts';
@@ -34,7 +37,7 @@ export type PostgresStoreOptions = {
 /** What may be hooked here: there is no turn whose end anything could still be added to. */
 export type PostgresHooks = Pick<TurnHooks, 'committed' | 'doubted' | 'owed'>;
 
-export type PostgresStore = OperationStore & {
+export type PostgresStore = SharedStore & {
   /** Sets the hooks; once, before the first submit. */
   attach(hooks: PostgresHooks): void;
   /** How often something was sent and waited for: what distance costs. */
@@ -63,8 +66,8 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
   }
   const { alarm, trustedFromMs } = options;
   const carrying: CarrierOptions = {
-    ...{ pool, clock, alarm, trustedFromMs, partOf: createReads() },
-    observe: observe ?? ((databaseMs) => ({ ...clock.observe(), wallMs: databaseMs })),
+    ...{ pool, clock, alarm, trustedFromMs, ...createReads() },
+    observe: observe ?? ((databaseMs) => ({ ...clock.observe(), wallMs: databaseMs, isShared: true })),
     drawIds: ({ freshIds }) => Array.from({ length: freshIds }, () => ids.fresh()),
   };
   return createStore({ info, pool, carrying, report: options.report });
@@ -84,8 +87,8 @@ function createStore({ info, pool, carrying, report }: StoreParts): PostgresStor
     report.failed(operation, error);
     hooks?.owed?.(operation, error);
   };
-  const operate = async (operation: Operation): Promise<unknown> => {
-    const committed = await carryOutOrDoubt(operation);
+  const operate = async (operation: Operation, lease: Lease | null): Promise<unknown> => {
+    const committed = await carryOutOrDoubt(operation, lease);
     if (committed.settled.length > 0) {
       hooks?.committed(committed.settled);
     }
@@ -94,14 +97,19 @@ function createStore({ info, pool, carrying, report }: StoreParts): PostgresStor
     }
     for (const rest of committed.rest) {
       lanes
-        .continue(findRun(Object.values(rest.load())), () => operate(rest))
+        .continue(findRun(Object.values(rest.load())), () => operate(rest, lease))
         .catch((error: unknown) => owe(rest, error));
     }
     return committed.outcome;
   };
-  const carryOutOrDoubt = async (operation: Operation): Promise<Committed> => {
+  const carryOutOrDoubt = async (operation: Operation, lease: Lease | null): Promise<Committed> => {
     try {
-      return await carryOut({ operation, freshIds: carrying.drawIds(operation) }, carrying);
+      const work = {
+        operation,
+        freshIds: carrying.drawIds(operation),
+        lease: lease === null ? null : leaseStatement(lease),
+      };
+      return await carryOut(work, carrying);
     } catch (error) {
       if (isEdgeError(error) && error.code === 'unknown-outcome') {
         hooks?.doubted?.();
@@ -109,6 +117,12 @@ function createStore({ info, pool, carrying, report }: StoreParts): PostgresStor
       throw error;
     }
   };
+  const together = createGroups({
+    carrying,
+    alone: operate,
+    committed: (settled) => hooks?.committed(settled),
+    doubted: () => hooks?.doubted?.(),
+  });
   return {
     info,
     get roundTrips() {
@@ -119,7 +133,9 @@ function createStore({ info, pool, carrying, report }: StoreParts): PostgresStor
       hooks = attached;
     },
     submit: <O>(operation: Operation<O>) =>
-      lanes.accept(findRun(Object.values(operation.load())), () => operate(operation)) as Promise<O>,
+      lanes.accept(findRun(Object.values(operation.load())), () => operate(operation, null)) as Promise<O>,
+    submitUnder: <O>(operation: Operation<O>, lease: Lease) =>
+      lanes.accept(lease.runId, () => together(operation, lease)) as Promise<O>,
     read: <N extends ReadName>(request: ReadRequest<N>): Promise<Reads[N]['rows']> =>
       lanes.accept(findRun([request as ReadRequest]), () => look(request, carrying)),
     async close() {

@@ -1,11 +1,12 @@
 // One try of one operation, with all that follows it, as one transaction on one session (how isolated: scope.ts). Owns
 // what is sent together, and what a failure says of the outcome; never tries anything again.
 //
-//   [BEGIN, LOCK, reads] ─▶ decide ─▶ [writes, COMMIT]                                                 alone
-//   [BEGIN, LOCK, reads] ─▶ decide ─▶ [writes, SAVEPOINT, reads] ─▶ decide ─▶ … ─▶ [writes, COMMIT]    with followers
+//   [BEGIN, LOCK, reads] ─▶ decide ─▶ … ─▶ [writes, COMMIT]                              alone, or of one run
+//   [BEGIN, LOCK, reads] ─▶ decide ─▶ [writes, SAVEPOINT, reads] ─▶ … ─▶ [writes, COMMIT]    other followers
 //
-// Each pair of brackets is one round trip. What was sent together cannot be told apart where it fails: such a try ends
-// `unclear`, and the next one is `careful`, with a round trip for each of them.
+// Each pair of brackets is one round trip. A run that was read is held (run-view.ts): what follows on it is decided
+// without asking again, and all of it is one change. What was sent together cannot be told apart where it fails: such
+// a try ends `unclear`, and the next one is `careful`, with a round trip for each of them.
 import { assert } from '../../core/errors.ts';
 import { limits } from '../../core/limits.ts';
 import type { Now } from '../../core/ports.ts';
@@ -15,14 +16,21 @@ import type { Settled } from '../store.ts';
 import type { Answer, Connection, Statement } from './connection.ts';
 import { isAftermath, isCollision, isConflict, isServerError, isSessionLost, toEdgeError } from './failure.ts';
 import { combineReads } from './query.ts';
-import type { PartOfRequest } from './reads.ts';
+import type { PartOfRequest, ViewOfRun } from './reads.ts';
+import type { RunView } from './run-view.ts';
 import { findOnlyRun } from './scope.ts';
-import { writeAppend, writeLedger } from './writes.ts';
+import { type Change, foldAppend, joinChanges, writeChanges, writeLedger } from './writes.ts';
 
-export type Work = { readonly operation: Operation; readonly freshIds: readonly string[] };
+export type Work = {
+  readonly operation: Operation;
+  readonly freshIds: readonly string[];
+  /** Raises where its lease is over; before anything is read. Null: needs none. */
+  readonly lease: Statement | null;
+};
 
 export type TransactionParts = {
   readonly partOf: PartOfRequest;
+  readonly viewOf: ViewOfRun;
   /** The time of a decision, given what the database's clock says. */
   readonly observe: (databaseMs: number) => Now;
   readonly trustedFromMs: number;
@@ -50,15 +58,19 @@ export type Tried =
   | { readonly kind: 'unknown'; readonly error: unknown };
 
 const plain = (text: string): Statement => ({ text, values: [], name: null });
-const beginOfRun = plain('BEGIN ISOLATION LEVEL REPEATABLE READ');
-const begin = plain('BEGIN ISOLATION LEVEL SERIALIZABLE');
-// Before the first read, which takes the snapshot: what the lock has waited for is seen.
-const lockFence = plain('LOCK TABLE ql3.fence IN ACCESS SHARE MODE');
 const closeFence = plain('LOCK TABLE ql3.fence IN ACCESS EXCLUSIVE MODE');
+// The lock comes before the first read, which takes the snapshot: what the lock has waited for is seen. What is asked
+// in here goes by keys, and planning it anew each time cost more than doing it. All of it is one statement: the server
+// answers it once.
+const generic = 'SET LOCAL plan_cache_mode = force_generic_plan';
+const lockFence = 'LOCK TABLE ql3.fence IN ACCESS SHARE MODE';
+export const beginOfRun = plain(['BEGIN ISOLATION LEVEL REPEATABLE READ', generic, lockFence].join('; '));
+const begin = plain(['BEGIN ISOLATION LEVEL SERIALIZABLE', generic, lockFence].join('; '));
+const beginClosed = plain(['BEGIN ISOLATION LEVEL SERIALIZABLE', generic, closeFence.text].join('; '));
 const savepoint = plain('SAVEPOINT operation');
 const rollbackToSavepoint = plain('ROLLBACK TO SAVEPOINT operation');
-const commit = plain('COMMIT');
-const rollback = plain('ROLLBACK');
+export const commit = plain('COMMIT');
+export const rollback = plain('ROLLBACK');
 
 export type TryOptions = TransactionParts & {
   readonly isCareful: boolean;
@@ -77,6 +89,7 @@ class Gone {
   }
 }
 
+type RowsByName = Readonly<Record<string, unknown>>;
 type Decided = Pick<Decision<unknown>, 'outcome' | 'follow'> & { readonly runId: string | null };
 
 /** Tries it once. The session is outside of a transaction afterwards, or broken. Never throws but for a defect. */
@@ -98,8 +111,12 @@ class Transaction {
   readonly #options: TryOptions;
   #isOpen = false;
   #isFencing: boolean;
-  /** Writes that are decided and not sent yet. */
+  /** Writes that are decided and not sent yet; the change comes last. */
   #unsent: Statement[] = [];
+  #change: Change | null = null;
+  /** The run that this transaction is of, as it is by now. */
+  #view: RunView | null = null;
+  #databaseMs = 0;
   readonly #settled: Settled[] = [];
   readonly #failures: { operation: Operation; error: unknown }[] = [];
 
@@ -110,10 +127,11 @@ class Transaction {
   }
 
   /** Depth first, so that what follows an operation sees exactly its writes. */
-  async carryOut({ operation, freshIds }: Work): Promise<Tried> {
+  async carryOut({ operation, freshIds, lease }: Work): Promise<Tried> {
     const runId = findOnlyRun(operation);
-    const fence = this.#isFencing ? closeFence : lockFence;
-    const first = await this.#decide({ operation, freshIds }, [runId === null ? begin : beginOfRun, fence]);
+    const begun = runId !== null ? beginOfRun : this.#isFencing ? beginClosed : begin;
+    const opening = [begun, ...(lease === null ? [] : [lease])];
+    const first = await this.#decide({ operation, freshIds }, opening);
     const waiting = [...(first.follow ?? [])];
     this.#settle(operation, first);
     await this.#sendIfCareful(operation);
@@ -133,8 +151,11 @@ class Transaction {
 
   async #follow(operation: Operation): Promise<readonly Operation[]> {
     const settledBefore = this.#settled.length;
+    const unsentBefore = { statements: [...this.#unsent], change: this.#change };
+    const isHeld = this.#view?.holds(requestsOf(operation)) ?? false;
     try {
-      const decided = await this.#decide({ operation, freshIds: this.#options.drawIds(operation) }, [savepoint]);
+      const work = { operation, freshIds: this.#options.drawIds(operation) };
+      const decided = isHeld ? this.#decideHeld(work) : await this.#decide(work, [savepoint]);
       this.#settle(operation, decided);
       await this.#sendIfCareful(null);
       return decided.follow ?? [];
@@ -143,39 +164,81 @@ class Transaction {
         throw error;
       }
       // Only this one is undone. Its writes were not sent, or were sent alone.
-      this.#unsent = [];
       this.#settled.length = settledBefore;
       this.#failures.push({ operation, error });
-      const [answer] = await this.#connection.exchange([rollbackToSavepoint]);
-      this.#goOn(answer!, false);
+      this.#unsent = isHeld ? unsentBefore.statements : [];
+      this.#change = isHeld ? unsentBefore.change : null;
+      if (!isHeld) {
+        const [answer] = await this.#connection.exchange([rollbackToSavepoint]);
+        this.#goOn(answer!, false);
+      }
       return [];
     }
   }
 
+  /** Decides on what is held, which is what a read would give. */
+  #decideHeld(work: Omit<Work, 'lease'>): Decided {
+    const requests = Object.entries(work.operation.load());
+    return this.#conclude(work, (view) =>
+      Object.fromEntries(requests.map(([name, request]) => [name, view?.answer(request as ReadRequest) ?? null])),
+    );
+  }
+
   /** Reads, with what was not sent yet and `before` them, and decides. */
-  async #decide({ operation, freshIds }: Work, before: readonly Statement[]): Promise<Decided> {
+  async #decide(work: Omit<Work, 'lease'>, before: readonly Statement[]): Promise<Decided> {
+    const { operation } = work;
     const requests = Object.entries(operation.load());
-    const parts = requests.map(([, request]) => this.#options.partOf(request as ReadRequest));
-    const unsent = this.#unsent;
-    this.#unsent = [];
+    const unsent = this.#takeUnsent();
+    const viewPart = this.#isOpen || this.#options.isCareful ? null : this.#viewPart(operation);
+    const parts =
+      viewPart === null ? requests.map(([, request]) => this.#options.partOf(request as ReadRequest)) : [viewPart];
     this.#isOpen = true;
     const answers = await this.#connection.exchange([...unsent, ...before, combineReads(parts, { isLocking: true })]);
     for (const answer of answers.slice(0, -1)) {
       this.#goOn(answer, unsent.length > 0);
     }
     const row = this.#takeRow(answers.at(-1)!, operation);
-    const rows = Object.fromEntries(
-      requests.map(([name], index) => [name, parts[index]!.decode(row[`r${index}`] ?? null)]),
+    this.#databaseMs = Number(row['nowMs']);
+    if (viewPart !== null) {
+      this.#view = viewPart.decode(row['r0'] ?? null);
+      return this.#decideHeld(work);
+    }
+    return this.#conclude(work, () =>
+      Object.fromEntries(requests.map(([name], index) => [name, parts[index]!.decode(row[`r${index}`] ?? null)])),
     );
-    const now = this.#options.observe(Number(row['nowMs']));
-    const decision = operation.decide(rows, { now, freshIds, trustedFromMs: this.#options.trustedFromMs });
-    const { append, ledger = [] } = decision;
-    const appends = append === undefined ? [] : [writeAppend(append, now.wallMs)];
+  }
+
+  #viewPart(operation: Operation): ReturnType<ViewOfRun> {
+    const runId = findOnlyRun(operation);
+    return runId === null ? null : this.#options.viewOf(runId, requestsOf(operation));
+  }
+
+  #conclude({ operation, freshIds }: Omit<Work, 'lease'>, rowsOf: (view: RunView | null) => RowsByName): Decided {
+    const { observe, trustedFromMs } = this.#options;
+    const rows = rowsOf(this.#view);
+    const now = observe(this.#databaseMs);
+    const { outcome, append, ledger = [], follow = [] } = operation.decide(rows, { now, freshIds, trustedFromMs });
+    const folded = append === undefined ? null : foldAppend(append, now.wallMs);
     const isForbidding = !this.#isFencing && ledger.some(({ write }) => forbidding.has(write));
     this.#isFencing ||= isForbidding;
-    this.#unsent = [...(isForbidding ? [closeFence] : []), ...appends, ...ledger.flatMap(writeLedger)];
-    const { outcome, follow = [] } = decision;
+    if (isForbidding) {
+      this.#unsent = [...this.#takeUnsent(), closeFence];
+    }
+    if (folded !== null) {
+      this.#change = this.#change === null ? folded.change : joinChanges(this.#change, folded.change);
+      this.#view?.take(folded.after);
+    }
+    if (ledger.length > 0) {
+      this.#unsent = [...this.#takeUnsent(), ...ledger.flatMap(writeLedger)];
+    }
     return { outcome, follow, runId: append?.rows.run.id ?? null };
+  }
+
+  #takeUnsent(): Statement[] {
+    const unsent = this.#change === null ? this.#unsent : [...this.#unsent, writeChanges([this.#change])];
+    this.#unsent = [];
+    this.#change = null;
+    return unsent;
   }
 
   #takeRow(answer: Answer, operation: Operation): Readonly<Record<string, unknown>> {
@@ -194,11 +257,10 @@ class Transaction {
 
   /** `first` is the operation whose doing a failure is; null for a follower, which fails alone. */
   async #sendIfCareful(first: Operation | null): Promise<void> {
-    if (!this.#options.isCareful || this.#unsent.length === 0) {
+    const unsent = this.#options.isCareful ? this.#takeUnsent() : [];
+    if (unsent.length === 0) {
       return;
     }
-    const unsent = this.#unsent;
-    this.#unsent = [];
     const answers = await this.#connection.exchange(unsent);
     const failed = answers.find((answer) => 'error' in answer);
     if (failed !== undefined) {
@@ -218,8 +280,7 @@ class Transaction {
     readonly isShared: boolean;
   }): Promise<Tried> {
     const { operation, outcome, rest, isShared } = end;
-    const writes = this.#unsent;
-    this.#unsent = [];
+    const writes = this.#takeUnsent();
     this.#connection.takeWarnings();
     const answers = await this.#connection.exchange([...writes, commit]);
     const failed = answers.slice(0, -1).find((answer) => 'error' in answer);
@@ -275,6 +336,10 @@ class Transaction {
   }
 }
 
+function requestsOf(operation: Operation): readonly ReadRequest[] {
+  return Object.values(operation.load()) as readonly ReadRequest[];
+}
+
 function failureOf(operation: Operation, error: unknown): Tried {
   if (isCollision(error) && operation.collided !== null) {
     return { kind: 'collided', outcome: operation.collided(), error };
@@ -286,7 +351,7 @@ function failureOf(operation: Operation, error: unknown): Tried {
  * Why nobody can say whether a COMMIT happened; null where it is certain. An ERROR was told before the commit point.
  * A warning is told behind it: committed here, perhaps not on the standby.
  */
-function findDoubt(answer: Answer, warnings: readonly string[]): unknown {
+export function findDoubt(answer: Answer, warnings: readonly string[]): unknown {
   if ('error' in answer) {
     return isSessionLost(answer.error) ? answer.error : null;
   }

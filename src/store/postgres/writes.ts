@@ -1,15 +1,16 @@
 // What a decision writes, as statements. None of them decides anything: a taken identity is a unique violation, and a
 // head, state or version that is not the expected one raises QL001, which is a broken invariant.
 import { assert } from '../../core/errors.ts';
-import { stampEvents } from '../../core/events.ts';
+import { type RunEvent, stampEvents } from '../../core/events.ts';
 import { foldEvents } from '../../core/evolve.ts';
+import type { Run, RunAttempt, RunRows, StepRun } from '../../core/records.ts';
 import type { Append, LedgerWrite } from '../../protocol/protocol.ts';
 import type { Statement } from './connection.ts';
 import { encodeJson } from './jsonb.ts';
 import { statement, type Values } from './query.ts';
 import { ledgerStep } from './reads-admission.ts';
 
-const appendSql = 'SELECT ql3.append(:change)';
+const appendSql = 'SELECT ql3.append(:changes)';
 const admitSql = 'SELECT ql3.admit(:admission)';
 const insertInstallationSql = 'INSERT INTO ql3.package_installations (record) VALUES (:record)';
 const moveInstallationSql = `WITH moved AS (
@@ -59,8 +60,20 @@ const setAsideSql = `INSERT INTO ql3.set_aside (record) VALUES (:record)
   ON CONFLICT (run_id) DO UPDATE SET record = excluded.record`;
 const clearSetAsideSql = 'DELETE FROM ql3.set_aside WHERE run_id = :runId';
 
-/** Stamps an append's events, folds them into its rows, and writes the events and exactly the records that changed. */
-export function writeAppend({ rows, events: drafts }: Append, wallMs: number): Statement {
+/** What one append, or several of one run in a row, make of its records. */
+export type Change = {
+  readonly run: Run;
+  readonly expectedVersion: number;
+  readonly events: readonly RunEvent[];
+  readonly steps: readonly Moved<StepRun>[];
+  readonly newAttempts: readonly RunAttempt[];
+  readonly attempts: readonly Moved<RunAttempt>[];
+};
+
+type Moved<T> = { readonly record: T; readonly expectedDigest: string };
+
+/** Stamps an append's events and folds them into its rows: exactly the records that changed, and what comes of them. */
+export function foldAppend({ rows, events: drafts }: Append, wallMs: number): { change: Change; after: RunRows } {
   const events = stampEvents(rows.run, drafts, wallMs);
   const after = foldEvents(rows, events);
   assert(after !== null, `run ${rows.run.id} exists`);
@@ -76,7 +89,39 @@ export function writeAppend({ rows, events: drafts }: Append, wallMs: number): S
     return before === undefined ? [] : [{ record, expectedDigest: before.digest }];
   });
   const change = { run: after.run, expectedVersion: rows.run.version, events, steps, newAttempts, attempts };
-  return statement(appendSql, { change: encodeJson(change) });
+  return { change, after };
+}
+
+/** Two changes of one run, the second made on what the first left, as one: every event, and each record once. */
+export function joinChanges(first: Change, second: Change): Change {
+  assert(first.run.version === second.expectedVersion, 'a change follows the one that it was made on');
+  const isNew = new Set(first.newAttempts.map(({ id }) => id));
+  const moved = second.attempts.filter(({ record }) => !isNew.has(record.id));
+  const latest = new Map(second.attempts.map(({ record }) => [record.id, record]));
+  return {
+    run: second.run,
+    expectedVersion: first.expectedVersion,
+    events: [...first.events, ...second.events],
+    steps: joinMoved(first.steps, second.steps),
+    newAttempts: [...first.newAttempts.map((record) => latest.get(record.id) ?? record), ...second.newAttempts],
+    attempts: joinMoved(first.attempts, moved),
+  };
+}
+
+function joinMoved<T extends { readonly id: string }>(
+  first: readonly Moved<T>[],
+  second: readonly Moved<T>[],
+): readonly Moved<T>[] {
+  const joined = new Map(first.map((move) => [move.record.id, move]));
+  for (const { record, expectedDigest } of second) {
+    joined.set(record.id, { record, expectedDigest: joined.get(record.id)?.expectedDigest ?? expectedDigest });
+  }
+  return [...joined.values()];
+}
+
+/** Writes the events of changes, of as many runs, and exactly the records that they name. */
+export function writeChanges(changes: readonly Change[]): Statement {
+  return statement(appendSql, { changes: encodeJson(changes) });
 }
 
 type Writes = {

@@ -1,8 +1,8 @@
 // Databases for tests on one server: one that is migrated once, and copies of it.
 import { randomUUID } from 'node:crypto';
 import pg from 'pg';
+import { startPostgres, type TestServer } from '../../../edge-evidence/postgres-server.ts';
 import { migratePostgres } from '../../../src/postgres.ts';
-import { startPostgres, type TestServer } from './server.ts';
 
 export type TestDatabases = {
   readonly server: TestServer;

@@ -1,6 +1,7 @@
 // Text is never SQL: whatever stands in a field, it is that text, or it is refused. Every read and every write of the
 // store is given hostile ones in each of its text fields.
 import t from 'tap';
+import { cancel } from '../../../src/protocol/cancel.ts';
 import { changeLifecycle, quarantine } from '../../../src/protocol/package.ts';
 import { changeSetting } from '../../../src/protocol/package-setting.ts';
 import type { Operation } from '../../../src/protocol/protocol.ts';
@@ -9,6 +10,8 @@ import { addPublisher, revokePublisher } from '../../../src/protocol/publisher.t
 import { type ReadName, type ReadRequest, read } from '../../../src/protocol/reads.ts';
 import { setAsideRun } from '../../../src/protocol/set-aside.ts';
 import { installRevision, rowsOf, sampleRevision, startRun } from '../../contract/world.ts';
+import { fingerprintOf } from './fingerprint.ts';
+import { openLeaseScene, until } from './lease-scene.ts';
 import { createDatabase, openScene, openServer } from './scene.ts';
 
 const hostile = [
@@ -35,20 +38,10 @@ const scene = await openScene(t, url);
 const { store } = scene;
 await installRevision(scene, sampleRevision());
 const runId = await startRun(scene);
-const before = await fingerprintOf();
+const look = (name = database) => fingerprintOf(databases, name);
+const before = await look();
 
-/** Everything that is stored, and the schema; counted and digested by the server. */
-async function fingerprintOf(): Promise<unknown> {
-  const tables = await databases.query(
-    database,
-    "SELECT table_name FROM information_schema.tables WHERE table_schema = 'ql3' ORDER BY table_name",
-  );
-  const counts = tables.map(({ table_name: name }) => {
-    return `SELECT '${name}' AS name, count(*) AS count, md5(coalesce(string_agg(x::text, '' ORDER BY x::text), ''))
-      FROM ql3.${name} AS x`;
-  });
-  return databases.query(database, counts.join(' UNION ALL '));
-}
+const cancelling = (id: string) => ({ runId: id, reason: 'user' as const, requestedBy: 'tester' });
 
 const page = { limit: 64, after: { admittedAtMs: 0, planDigest: '' } };
 
@@ -81,6 +74,7 @@ const readsOf = (text: string): { readonly [N in ReadName]: ReadRequest<N>['args
   candidates: { ...page, after: { admittedAtMs: 0, planDigest: text } },
   readySteps: { ...page, except: [text] },
   activeSteps: { limit: 64 },
+  busyOfWorkflow: { packageName: text, workflowId: text },
   runCounts: {},
   runningRuns: { ...page, after: { admittedAtMs: 0, planDigest: text } },
   condemnedRuns: { ...page, after: { admittedAtMs: 0, planDigest: text } },
@@ -96,11 +90,11 @@ t.test('no text in a read is anything but that text', async (t) => {
       const asked = store.read(read(name as ReadName, args as never));
       const answer = await asked.catch((error: { code: string }) => error.code);
       const isMeant = name === 'readySteps' || name === 'publishers' || name === 'allSetAside';
-      const isNothing = isMeant || name === 'runCounts' || isEmpty(answer) || answer === 'invalid';
+      const isNothing = isMeant || name === 'runCounts' || answer === 0 || isEmpty(answer) || answer === 'invalid';
       t.ok(isNothing, `${name} of ${JSON.stringify(text)} answers ${JSON.stringify(answer)}`);
     }
   }
-  t.same(await fingerprintOf(), before);
+  t.same(await look(), before);
 });
 
 /** Whether nothing was found. */
@@ -156,8 +150,91 @@ t.test('an id that is none is refused by what it is stored in, and nothing of it
     };
     await t.rejects(store.submit(write), { name: 'EdgeError' });
   }
-  t.same(await fingerprintOf(), before);
+  t.same(await look(), before);
   t.match((await rowsOf(scene, runId)).run, { status: 'running' });
+});
+
+t.test('no text that is given with a lease is anything but that text', async (t) => {
+  const { leases, store: other, database: name, ...held } = await openLeaseScene(t, databases);
+  const [heldId] = (await held.startRuns(1)) as [string];
+  await leases.register('holder', 'here');
+  const [lease] = await leases.claim('holder', 1);
+  const beforeAll = await look(name);
+  const digest = 'a'.repeat(64);
+  for (const text of hostile) {
+    const asked: Readonly<Record<string, () => Promise<unknown>>> = {
+      renew: () => leases.renew(text),
+      toHalt: () => leases.toHalt(text),
+      claim: () => leases.claim(text, 0),
+      resign: () => leases.resign(text),
+      find: () => leases.find(text),
+      'drop a run': () => leases.drop({ ...lease!, runId: text }),
+      'drop of a worker': () => leases.drop({ ...lease!, workerId: text }),
+      'note for a run': () => leases.noteHalted({ ...lease!, runId: text }),
+      'note of a worker': () => leases.noteHalted({ ...lease!, workerId: text }),
+      'get of a digest': () => leases.getContents(text, 'file'),
+      'get of a path': () => leases.getContents(digest, text),
+      'submit for a run': () => other.submitUnder(operation(cancel, cancelling(heldId)), { ...lease!, runId: text }),
+      'submit of a worker': () =>
+        other.submitUnder(operation(cancel, cancelling(heldId)), { ...lease!, workerId: text }),
+      'put of a digest': () => leases.putContents(text, [{ path: 'file', bytes: Buffer.from('x') }]),
+    };
+    for (const [verb, ask] of Object.entries(asked)) {
+      const answer = await ask().catch((error: { code: string }) => error.code);
+      const isNothing = answer === undefined || isEmpty(answer) || answer === 'invalid' || answer === 'unavailable';
+      t.ok(isNothing, `${verb} ${JSON.stringify(text)} answers ${JSON.stringify(answer)}`);
+    }
+    t.same(await look(name), beforeAll, JSON.stringify(text));
+  }
+});
+
+t.test('what a worker says, what is notified and how a file is called may be any text without NUL', async (t) => {
+  const { leases, ...held } = await openLeaseScene(t, databases);
+  const [heldId] = (await held.startRuns(1)) as [string];
+  const heard: string[] = [];
+  leases.listen((what) => heard.push(what));
+  await until(async () => (await held.query("SELECT FROM pg_stat_activity WHERE query LIKE 'LISTEN %'")).length === 1);
+  const digest = 'a'.repeat(64);
+  const bytes = Buffer.from([0, 39, 92, 255]);
+  for (const [index, text] of hostile.entries()) {
+    const all = () => [
+      leases.register(`w-${index}`, text),
+      leases.notify(text),
+      leases.putContents(digest, [{ path: text, bytes }]),
+    ];
+    if (text.includes('\u0000')) {
+      for (const refused of await Promise.allSettled(all())) {
+        t.match(refused, { status: 'rejected', reason: { code: 'invalid' } });
+      }
+      continue;
+    }
+    await Promise.all(all());
+    t.match(await leases.claim(`w-${index}`, 1), [{ runId: heldId }]);
+    t.match(await leases.find(heldId), { isHeld: true, workerId: `w-${index}`, described: text });
+    await leases.resign(`w-${index}`);
+    t.same(await leases.getContents(digest, text), bytes);
+    await until(() => heard.length > index - 1 && heard.includes(text));
+  }
+  t.same(
+    heard,
+    hostile.filter((text) => !text.includes('\u0000')),
+  );
+  t.same(await held.query('SELECT count(*)::int AS count FROM ql3.package_contents'), [{ count: heard.length }]);
+});
+
+t.test('a worker under any name is that worker, or is refused', async (t) => {
+  const { leases, database: name } = await openLeaseScene(t, databases);
+  const beforeAll = await look(name);
+  for (const text of hostile) {
+    const registered = await leases.register(text, 'here').then(
+      () => true,
+      (error: { name: string }) => error.name,
+    );
+    t.ok(registered === true || registered === 'EdgeError');
+    t.equal(await leases.renew(text).catch(() => false), registered === true, JSON.stringify(text));
+    await leases.resign(text).catch(() => {});
+    t.same(await look(name), beforeAll);
+  }
 });
 
 t.test('the database is still the one that this program made', async (t) => {

@@ -2,7 +2,7 @@
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import path from 'node:path';
-import type { TestServer } from './server.ts';
+import type { TestServer } from '../../../edge-evidence/postgres-server.ts';
 
 /** What becomes of the next COMMIT: it never arrives, or its answer never does. */
 export type Cut = 'before-commit' | 'after-commit';

@@ -37,7 +37,7 @@ t.test('migrating is done once, by a login that need be no superuser where the r
     profile: 'cluster',
     durability: 'on',
     engine: /^PostgreSQL \d/,
-    capability: { name: 'control-core', version: 45 },
+    capability: { name: 'control-core', version: 46 },
   });
 });
 
@@ -76,7 +76,7 @@ t.test('every kind of change of the schema is named', async (t) => {
     ['ALTER TABLE ql3.run_events DISABLE TRIGGER run_events_stay', /trigger run_events_stay differs/],
     ['GRANT SELECT ON ql3.publishers TO ql3_runtime', /table publishers differs/],
     ['GRANT UPDATE (record) ON ql3.run_events TO PUBLIC', /table run_events differs/],
-    [`CREATE OR REPLACE FUNCTION ql3.append(change jsonb) RETURNS void LANGUAGE sql AS ''`, /function append differs/],
+    [`CREATE OR REPLACE FUNCTION ql3.append(changes jsonb) RETURNS void LANGUAGE sql AS ''`, /function append differs/],
     ['ALTER DOMAIN ql3.counter DROP CONSTRAINT counter_check', /domain counter differs/],
     ['GRANT CREATE ON SCHEMA ql3 TO ql3_runtime', /schema ql3 differs/],
     ['UPDATE ql3.capabilities SET version = 44', /capability is control-core 44/],

