@@ -1,8 +1,10 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import t from 'tap';
-import { commands } from '../../src/cli/commands.ts';
+import { edgeLine } from '../../src/cli/commands.ts';
+import { sharedLine } from '../../src/cli/shared-commands.ts';
 
+const commands = [...edgeLine.commands, ...sharedLine.commands];
 const source = resolve(import.meta.dirname, '../../src');
 
 /** What a text calls by its name, or after the name of the program. */
