@@ -20,6 +20,8 @@ export type ClusterPackages = {
   readonly leases: Pick<Leases, 'putContents' | 'getContents'>;
   readonly packagesDirectory: string;
   readonly guard: PackageGuard;
+  /** What is being fetched, by lock digest: many runs of one package come at once. */
+  readonly underWay: Map<string, Promise<string | null>>;
 };
 
 /** Puts the bytes of a package where every runtime finds them; before it is installed. */
@@ -49,6 +51,25 @@ export async function bringPackage(packages: ClusterPackages, runId: string): Pr
   if (guard.knows(lockDigest) && existsSync(directory) && guard.check(lockDigest) === null) {
     return null;
   }
+  const begun = packages.underWay.get(lockDigest);
+  if (begun !== undefined) {
+    return begun;
+  }
+  const bringing = fetchMissing(packages, { runId, lockDigest });
+  packages.underWay.set(lockDigest, bringing);
+  try {
+    return await bringing;
+  } finally {
+    packages.underWay.delete(lockDigest);
+  }
+}
+
+async function fetchMissing(
+  packages: ClusterPackages,
+  { runId, lockDigest }: { readonly runId: string; readonly lockDigest: string },
+): Promise<string | null> {
+  const { store, guard, packagesDirectory } = packages;
+  const directory = join(packagesDirectory, lockDigest);
   const files = await store.read(read('packageFiles', { lockDigest }));
   if (files === null) {
     throw missing(lockDigest, 'the list of its files');

@@ -50,6 +50,7 @@ export class Worker {
   /** Runs whose leases are on their way out. */
   readonly #leaving = new Set<string>();
   readonly #brought = new Set<string>();
+  readonly #bringing = new Map<string, Promise<string | null>>();
   readonly #takingOver = new Set<string>();
   readonly #left: Set<string>;
 
@@ -140,7 +141,7 @@ export class Worker {
     if (this.#work === null || this.#brought.has(runId)) {
       return null;
     }
-    const trouble = await bringPackage({ ...this.#work, store: shared, leases }, runId);
+    const trouble = await bringPackage({ ...this.#work, store: shared, leases, underWay: this.#bringing }, runId);
     if (trouble === null && this.#store.held.has(runId)) {
       this.#brought.add(runId);
     }

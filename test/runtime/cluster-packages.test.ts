@@ -47,10 +47,19 @@ async function openShared(t: Test, files: Readonly<Record<string, string | Uint8
   const runId = await startRun(scene);
   const packagesDirectory = join(root, 'data/packages');
   const guard = createPackageGuard({ packagesDirectory, clock: realClock() });
+  const underWay = new Map<string, Promise<string | null>>();
+  const fetched: string[] = [];
+  const told = {
+    putContents: leases.putContents,
+    getContents(lockDigest: string, path: string) {
+      fetched.push(path);
+      return leases.getContents(lockDigest, path);
+    },
+  };
   return {
-    ...{ root, files, checked, database, url, leases, runId, lockDigest, packagesDirectory, guard },
+    ...{ root, files, checked, database, url, leases, runId, lockDigest, packagesDirectory, guard, fetched },
     target: join(packagesDirectory, lockDigest),
-    bring: () => bringPackage({ store: scene.store, leases, packagesDirectory, guard }, runId),
+    bring: () => bringPackage({ store: scene.store, leases: told, packagesDirectory, guard, underWay }, runId),
     query: (sql: string) => databases.query(database, sql),
     left: () => (existsSync(packagesDirectory) ? readdirSync(packagesDirectory) : []),
   };
@@ -113,6 +122,17 @@ t.test('a package that is lacking is fetched whole, for its owner alone, and its
   t.equal(modeOf(target, 'scripts/work.sh'), 0o700);
   t.equal(modeOf(target, 'scripts/data.txt'), 0o600);
   t.equal((await checkPackage(target)).lockDigest, lockDigest);
+});
+
+t.test('many runs of one package that come at once have its files fetched once', async (t) => {
+  const shared = await openShared(t);
+  const answers = await Promise.all(Array.from({ length: 8 }, () => shared.bring()));
+  t.strictSame(
+    answers,
+    Array.from({ length: 8 }, () => null),
+  );
+  t.strictSame([...shared.fetched].sort(), Object.keys(plainFiles).sort());
+  isComplete(t, shared);
 });
 
 t.test('the modes of what is fetched do not depend on the umask', async (t) => {

@@ -26,7 +26,7 @@ const gated = {
 };
 process.stdin.resume();
 const guard = createPackageGuard({ packagesDirectory, clock });
-await bringPackage({ store, leases: gated, packagesDirectory, guard }, runId);
+await bringPackage({ store, leases: gated, packagesDirectory, guard, underWay: new Map() }, runId);
 process.stdout.write(`fetched ${count}\n`);
 await leases.close();
 await store.close();

@@ -5,10 +5,15 @@ export const bounds = {
   connectionsDefault: 4,
   connectionsMax: 32,
 
-  // Transactions of several runs at once: while one waits for the disk, the next one is decided.
+  // Transactions of several runs at once, of each kind: while one waits for the disk, the next one is decided.
   groupsMax: 2,
   // Runs in one of them: records of a few KiB each, all held in memory at once.
   groupMax: 32,
+  // Characters of admissions in one of them; one with 64 large steps has more by itself.
+  groupLengthMax: 1_048_576,
+
+  // Reads that are sent at once: pages and runs, whose answers are all held in memory.
+  looksMax: 32,
 
   connectMsMax: 5_000,
   // A statement of ours touches one run or one page; what takes longer is stuck.

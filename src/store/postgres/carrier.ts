@@ -4,11 +4,9 @@
 import { EdgeError } from '../../core/errors.ts';
 import { limits } from '../../core/limits.ts';
 import type { Alarm, Clock } from '../../core/ports.ts';
-import type { ReadName, ReadRequest, Reads } from '../../protocol/reads.ts';
 import { bounds } from './bounds.ts';
 import { toEdgeError } from './failure.ts';
 import type { Pool } from './pool.ts';
-import { combineReads } from './query.ts';
 import { type TransactionParts, type Tried, tryOperation, type Work } from './transaction.ts';
 
 export type CarrierOptions = TransactionParts & {
@@ -64,24 +62,6 @@ export async function carryOut(work: Work, options: CarrierOptions): Promise<Com
         }
       }
     }
-  }
-}
-
-/** One look, outside of any transaction. */
-export async function look<N extends ReadName>(
-  request: ReadRequest<N>,
-  { pool, partOf }: Pick<CarrierOptions, 'pool' | 'partOf'>,
-): Promise<Reads[N]['rows']> {
-  const part = partOf(request);
-  const connection = await pool.acquire();
-  try {
-    const [answer] = await connection.exchange([combineReads([part], { isLocking: false })]);
-    if (answer === undefined || 'error' in answer) {
-      throw toEdgeError(answer?.error, `read ${request.name}`);
-    }
-    return part.decode(answer.rows[0]?.['r0'] ?? null);
-  } finally {
-    pool.release(connection);
   }
 }
 

@@ -10,7 +10,7 @@ export const catalogManifest: Readonly<Record<string, string>> = {
   'domain resource_id': 'ae87876f470918ad',
   'domain time_ms': '82377cd76e78e4c5',
   'function admission_evidence': '3d9d594ef1e8bd14',
-  'function admit': '3fc6f5b59d06cd73',
+  'function admit': '88b0901fdb98b280',
   'function append': 'fcb55e49217e6002',
   'function change_capability': '68380d1ded8173e2',
   'function check_lease': '40946a1b48208c9a',

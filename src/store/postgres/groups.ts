@@ -1,25 +1,26 @@
-// What waits to be carried out under leases, and goes together while others of it are under way. Owns which operations
-// form a group, and what becomes of each member; how a group is carried out is in group.ts.
-import type { Operation } from '../../protocol/protocol.ts';
-import type { Lease } from '../leases.ts';
+// What waits to be carried out, and goes together while others of it are under way. Owns which operations form a
+// group, and what becomes of each member; how a group is carried out is in group.ts.
 import type { Settled } from '../store.ts';
 import { bounds } from './bounds.ts';
 import { type CarrierOptions, unknownOutcome } from './carrier.ts';
-import { type Member, type Together, tryTogether, viewOfMember } from './group.ts';
+import { type GroupKind, type Member, type Part, type Together, tryTogether } from './group.ts';
 
-export type GroupsOptions = {
+export type GroupsOptions<M extends Member, D extends Part> = {
   readonly carrying: CarrierOptions;
-  /** Carries out one operation by itself, effects included. */
-  readonly alone: (operation: Operation, lease: Lease) => Promise<unknown>;
+  readonly kind: GroupKind<M, D>;
+  /** Carries out one by itself, effects included. */
+  readonly alone: (member: Omit<M, 'freshIds'>) => Promise<unknown>;
   readonly committed: (settled: readonly Settled[]) => void;
   readonly doubted: () => void;
 };
 
-type Waiting = Omit<Member, 'freshIds'> & Omit<PromiseWithResolvers<unknown>, 'promise'>;
+type Waiting<M> = { readonly member: M } & Omit<PromiseWithResolvers<unknown>, 'promise'>;
 
-/** Of each run at most one is given at a time. */
-export function createGroups(options: GroupsOptions): (operation: Operation, lease: Lease) => Promise<unknown> {
-  const waiting: Waiting[] = [];
+export function createGroups<M extends Member, D extends Part>(
+  options: GroupsOptions<M, D>,
+): (member: Omit<M, 'freshIds'>) => Promise<unknown> {
+  const { carrying, kind, alone } = options;
+  const waiting: Waiting<M>[] = [];
   let underWay = 0;
   const pump = () => {
     while (underWay < bounds.groupsMax && waiting.length > 0) {
@@ -30,12 +31,13 @@ export function createGroups(options: GroupsOptions): (operation: Operation, lea
       });
     }
   };
-  return (operation, lease) => {
-    if (viewOfMember({ operation, lease }, options.carrying) === null) {
-      return options.alone(operation, lease);
+  return (given) => {
+    if (!kind.fits(given)) {
+      return alone(given);
     }
     const { promise, resolve, reject } = Promise.withResolvers<unknown>();
-    waiting.push({ operation, lease, resolve, reject });
+    const member = { ...given, freshIds: carrying.drawIds(given.operation) } as M;
+    waiting.push({ member, resolve, reject });
     // What else is submitted in this moment goes along.
     queueMicrotask(pump);
     return promise;
@@ -43,11 +45,14 @@ export function createGroups(options: GroupsOptions): (operation: Operation, lea
 }
 
 /** Settles every member, or has each of them carried out by itself; never rejects. */
-async function carryOutGroup(group: readonly Waiting[], options: GroupsOptions): Promise<void> {
-  const { committed, doubted } = options;
+async function carryOutGroup<M extends Member, D extends Part>(
+  group: readonly Waiting<M>[],
+  options: GroupsOptions<M, D>,
+): Promise<void> {
+  const { alone, committed, doubted } = options;
   let together: Together;
   try {
-    together = group.length === 1 ? { kind: 'apart' } : await tryOn(group, options.carrying);
+    together = group.length === 1 ? { kind: 'apart' } : await tryOn(group, options);
   } catch (error) {
     for (const { reject } of group) {
       reject(error);
@@ -66,12 +71,12 @@ async function carryOutGroup(group: readonly Waiting[], options: GroupsOptions):
     committed(parts.flatMap((part) => part?.settled ?? []));
   }
   const apart: Promise<void>[] = [];
-  for (const [index, member] of group.entries()) {
+  for (const [index, { member, resolve, reject }] of group.entries()) {
     const part = parts[index] ?? null;
     if (part === null) {
-      apart.push(options.alone(member.operation, member.lease).then(member.resolve, member.reject));
+      apart.push(alone(member).then(resolve, reject));
     } else {
-      member.resolve(part.outcome);
+      resolve(part.outcome);
     }
   }
   // Those that fell out of a group keep nobody waiting: what they meet may take seconds.
@@ -80,11 +85,14 @@ async function carryOutGroup(group: readonly Waiting[], options: GroupsOptions):
   }
 }
 
-async function tryOn(group: readonly Waiting[], carrying: CarrierOptions): Promise<Together> {
-  const members = group.map(({ operation, lease }) => ({ operation, lease, freshIds: carrying.drawIds(operation) }));
+async function tryOn<M extends Member, D extends Part>(
+  group: readonly Waiting<M>[],
+  { carrying, kind }: GroupsOptions<M, D>,
+): Promise<Together> {
   const connection = await carrying.pool.acquire();
   try {
-    return await tryTogether(connection, members, carrying);
+    const members = group.map(({ member }) => member);
+    return await tryTogether(connection, members, kind);
   } finally {
     carrying.pool.release(connection);
   }

@@ -9,7 +9,7 @@ export const migrations: readonly { readonly id: string; readonly sha256: string
   { id: 'pg-0044-baseline', sha256: '180579e4c769c7674d6f0458fe66f48dcf67511f658a5a03b19850d0904bc4c3', sql: sql0 },
   {
     id: 'pg-0045-plugin-package-workflow-admissions',
-    sha256: 'fabd2e4eaa1741d23c5c53e8ce7982b4c5129b9c5cbd2d836657db7c4aea434d',
+    sha256: '86895573ce2c618542ebe8b82aebcf10fbf563878268eee38f9ed6c229485503',
     sql: sql1,
   },
   {

@@ -5,9 +5,13 @@
 // REPEATABLE READ turns whatever came between into a conflict. It needs no more: what else it reads is immutable, or
 // forbids (quarantines, revocations), which the fence keeps in order. SERIALIZABLE would keep it apart from its
 // neighbours on index pages as well: with 4 sessions, 1.1 transactions were rolled back for each that was committed.
-// Everything else (admissions, packages, trust) is SERIALIZABLE: what it decides on is also what is not there.
+//
+// An admission locks nothing and needs no more either: what must not be there (its plan, its run, its key) has unique
+// keys, the fence holds for it as well, and nobody who changes a package decides by what runs there are, so that an
+// admission which read a package as it was comes before the change.
+// Everything else (packages, trust, retries) is SERIALIZABLE: what it decides on is also what is not there.
 import type { Operation } from '../../protocol/protocol.ts';
-import type { ReadRequest } from '../../protocol/reads.ts';
+import type { ReadName, ReadRequest } from '../../protocol/reads.ts';
 
 /** The first run that is named; work that names it is done in order. Null where none is. */
 export function findRun(requests: readonly ReadRequest[]): string | null {
@@ -17,6 +21,27 @@ export function findRun(requests: readonly ReadRequest[]): string | null {
     }
   }
   return null;
+}
+
+const ofAdmissions: ReadonlySet<string> = new Set<ReadName>([
+  ...(['keyOfPlan', 'admission', 'isRunKnown', 'startFacts'] as const),
+  ...(['keyOfStart', 'admissionOfStart', 'package'] as const),
+]);
+const keys: ReadonlySet<string> = new Set<ReadName>(['keyOfPlan', 'keyOfStart']);
+
+/** Whether it admits a run of a package, and asks nothing else. */
+export function isAdmission(operation: Operation): boolean {
+  const requests = requestsOf(operation);
+  return requests.some(({ name }) => keys.has(name)) && requests.every(({ name }) => ofAdmissions.has(name));
+}
+
+/** Whether what it locks and unique keys keep it apart from others. */
+export function isUnderLocks(operation: Operation): boolean {
+  return findOnlyRun(operation) !== null || isAdmission(operation);
+}
+
+export function requestsOf(operation: Operation): readonly ReadRequest[] {
+  return Object.values(operation.load()) as readonly ReadRequest[];
 }
 
 /** The run that an operation is of: every read is about it. Null where it is about more. */

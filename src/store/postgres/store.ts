@@ -6,16 +6,19 @@ import type { Alarm, Clock, Ids, Now } from '../../core/ports.ts';
 import type { Operation } from '../../protocol/protocol.ts';
 import type { ReadName, ReadRequest, Reads } from '../../protocol/reads.ts';
 import type { Lease, SharedStore } from '../leases.ts';
-import type { StoreInfo, TurnHooks } from '../store.ts';
+import type { Settled, StoreInfo, TurnHooks } from '../store.ts';
 import { bounds } from './bounds.ts';
-import { type CarrierOptions, type Committed, carryOut, look } from './carrier.ts';
+import { type CarrierOptions, type Committed, carryOut } from './carrier.ts';
+import { groupOfAdmissions } from './group-of-admissions.ts';
+import { groupOfRuns } from './group-of-runs.ts';
 import { createGroups } from './groups.ts';
 import { Lanes } from './lanes.ts';
 import { leaseStatement } from './leases.ts';
+import { createLooks } from './looks.ts';
 import { Pool } from './pool.ts';
 import { checkReadiness } from './readiness.ts';
 import { createReads } from './reads.ts';
-import { findRun } from './scope.ts';
+import { findRun, isAdmission, requestsOf } from './scope.ts';
 
 export type PostgresStoreOptions = {
   /** `postgres://user:password@host/database`, with whatever else libpq's URLs say. */
@@ -96,9 +99,7 @@ function createStore({ info, pool, carrying, report }: StoreParts): PostgresStor
       owe(failure.operation, failure.error);
     }
     for (const rest of committed.rest) {
-      lanes
-        .continue(findRun(Object.values(rest.load())), () => operate(rest, lease))
-        .catch((error: unknown) => owe(rest, error));
+      lanes.continue(findRun(requestsOf(rest)), () => operate(rest, lease)).catch((error: unknown) => owe(rest, error));
     }
     return committed.outcome;
   };
@@ -117,12 +118,24 @@ function createStore({ info, pool, carrying, report }: StoreParts): PostgresStor
       throw error;
     }
   };
-  const together = createGroups({
+  const look = createLooks(carrying);
+  const grouping = {
     carrying,
-    alone: operate,
-    committed: (settled) => hooks?.committed(settled),
+    committed: (settled: readonly Settled[]) => hooks?.committed(settled),
     doubted: () => hooks?.doubted?.(),
+  };
+  const admissions = createGroups({
+    ...grouping,
+    kind: groupOfAdmissions(carrying),
+    alone: ({ operation }) => operate(operation, null),
   });
+  const runs = createGroups({
+    ...grouping,
+    kind: groupOfRuns(carrying),
+    alone: ({ operation, lease }) => operate(operation, lease),
+  });
+  const carry = (operation: Operation) =>
+    isAdmission(operation) ? admissions({ operation }) : operate(operation, null);
   return {
     info,
     get roundTrips() {
@@ -133,11 +146,11 @@ function createStore({ info, pool, carrying, report }: StoreParts): PostgresStor
       hooks = attached;
     },
     submit: <O>(operation: Operation<O>) =>
-      lanes.accept(findRun(Object.values(operation.load())), () => operate(operation, null)) as Promise<O>,
+      lanes.accept(findRun(requestsOf(operation)), () => carry(operation)) as Promise<O>,
     submitUnder: <O>(operation: Operation<O>, lease: Lease) =>
-      lanes.accept(lease.runId, () => together(operation, lease)) as Promise<O>,
+      lanes.accept(lease.runId, () => runs({ operation, lease })) as Promise<O>,
     read: <N extends ReadName>(request: ReadRequest<N>): Promise<Reads[N]['rows']> =>
-      lanes.accept(findRun([request as ReadRequest]), () => look(request, carrying)),
+      lanes.accept(findRun([request as ReadRequest]), () => look(request)),
     async close() {
       await lanes.close();
       await pool.close();

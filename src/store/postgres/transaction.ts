@@ -18,7 +18,7 @@ import { isAftermath, isCollision, isConflict, isServerError, isSessionLost, toE
 import { combineReads } from './query.ts';
 import type { PartOfRequest, ViewOfRun } from './reads.ts';
 import type { RunView } from './run-view.ts';
-import { findOnlyRun } from './scope.ts';
+import { findOnlyRun, isUnderLocks, requestsOf } from './scope.ts';
 import { type Change, foldAppend, joinChanges, writeChanges, writeLedger } from './writes.ts';
 
 export type Work = {
@@ -64,7 +64,7 @@ const closeFence = plain('LOCK TABLE ql3.fence IN ACCESS EXCLUSIVE MODE');
 // answers it once.
 const generic = 'SET LOCAL plan_cache_mode = force_generic_plan';
 const lockFence = 'LOCK TABLE ql3.fence IN ACCESS SHARE MODE';
-export const beginOfRun = plain(['BEGIN ISOLATION LEVEL REPEATABLE READ', generic, lockFence].join('; '));
+export const beginUnderLocks = plain(['BEGIN ISOLATION LEVEL REPEATABLE READ', generic, lockFence].join('; '));
 const begin = plain(['BEGIN ISOLATION LEVEL SERIALIZABLE', generic, lockFence].join('; '));
 const beginClosed = plain(['BEGIN ISOLATION LEVEL SERIALIZABLE', generic, closeFence.text].join('; '));
 const savepoint = plain('SAVEPOINT operation');
@@ -129,7 +129,7 @@ class Transaction {
   /** Depth first, so that what follows an operation sees exactly its writes. */
   async carryOut({ operation, freshIds, lease }: Work): Promise<Tried> {
     const runId = findOnlyRun(operation);
-    const begun = runId !== null ? beginOfRun : this.#isFencing ? beginClosed : begin;
+    const begun = isUnderLocks(operation) ? beginUnderLocks : this.#isFencing ? beginClosed : begin;
     const opening = [begun, ...(lease === null ? [] : [lease])];
     const first = await this.#decide({ operation, freshIds }, opening);
     const waiting = [...(first.follow ?? [])];
@@ -334,10 +334,6 @@ class Transaction {
       }
     }
   }
-}
-
-function requestsOf(operation: Operation): readonly ReadRequest[] {
-  return Object.values(operation.load()) as readonly ReadRequest[];
 }
 
 function failureOf(operation: Operation, error: unknown): Tried {

@@ -11,7 +11,7 @@ import { statement, type Values } from './query.ts';
 import { ledgerStep } from './reads-admission.ts';
 
 const appendSql = 'SELECT ql3.append(:changes)';
-const admitSql = 'SELECT ql3.admit(:admission)';
+const admitSql = 'SELECT ql3.admit(:admissions)';
 const insertInstallationSql = 'INSERT INTO ql3.package_installations (record) VALUES (:record)';
 const moveInstallationSql = `WITH moved AS (
     UPDATE ql3.package_installations SET record = jsonb_set(record, '{state}', to_jsonb(:to::text))
@@ -124,6 +124,23 @@ export function writeChanges(changes: readonly Change[]): Statement {
   return statement(appendSql, { changes: encodeJson(changes) });
 }
 
+export type AdmissionWrite = Extract<LedgerWrite, { readonly write: 'admission' }>;
+
+/** Everything that an admission creates, as JSON text. */
+export function encodeAdmission({ plan, bundle, key }: AdmissionWrite): string {
+  const { events, rows, receipt } = bundle;
+  const steps = plan.steps.map(({ stepRunId }) => rows.steps.get(stepRunId));
+  const ledger = plan.steps.map((step, index) => ledgerStep(plan, step, receipt.steps[index]!));
+  const isWhole = steps.every((step) => step !== undefined) && events.length === steps.length + 1;
+  assert(isWhole && rows.steps.size === steps.length, 'an admission creates every step of its plan');
+  return encodeJson({ run: rows.run, steps, events, plan, receipt, ledger, key });
+}
+
+/** Writes admissions that were encoded, of as many runs. */
+export function writeAdmissions(encoded: readonly string[]): Statement {
+  return statement(admitSql, { admissions: `[${encoded.join()}]` });
+}
+
 type Writes = {
   readonly [W in LedgerWrite['write']]: (write: Extract<LedgerWrite, { readonly write: W }>) => readonly Statement[];
 };
@@ -134,14 +151,7 @@ function one(sql: string, values: Values): readonly Statement[] {
 }
 
 const writes: Writes = {
-  admission: ({ plan, bundle, key }) => {
-    const { events, rows, receipt } = bundle;
-    const steps = plan.steps.map(({ stepRunId }) => rows.steps.get(stepRunId));
-    const ledger = plan.steps.map((step, index) => ledgerStep(plan, step, receipt.steps[index]!));
-    const isWhole = steps.every((step) => step !== undefined) && events.length === steps.length + 1;
-    assert(isWhole && rows.steps.size === steps.length, 'an admission creates every step of its plan');
-    return one(admitSql, { admission: encodeJson({ run: rows.run, steps, events, plan, receipt, ledger, key }) });
-  },
+  admission: (write) => [writeAdmissions([encodeAdmission(write)])],
   installation: ({ installation }) => one(insertInstallationSql, { record: encodeJson(installation) }),
   'installation-state': ({ installationId, from, to }) => one(moveInstallationSql, { installationId, from, to }),
   'installation-head': ({ installation, expectedInstallationId }) => {

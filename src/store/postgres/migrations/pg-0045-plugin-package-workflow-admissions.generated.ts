@@ -31,17 +31,19 @@ FOR EACH ROW EXECUTE FUNCTION ql3.refuse_change();
 CREATE TRIGGER plugin_package_workflow_admission_steps_stay
 BEFORE UPDATE OR DELETE ON ql3.plugin_package_workflow_admission_steps
 FOR EACH ROW EXECUTE FUNCTION ql3.refuse_change();
-CREATE FUNCTION ql3.admit(admission jsonb) RETURNS void
+CREATE FUNCTION ql3.admit(admissions jsonb) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-INSERT INTO ql3.runs (record) VALUES (admission -> 'run');
-INSERT INTO ql3.step_runs (record) SELECT value FROM jsonb_array_elements(admission -> 'steps');
-INSERT INTO ql3.run_events (record) SELECT value FROM jsonb_array_elements(admission -> 'events');
+INSERT INTO ql3.runs (record) SELECT a.value -> 'run' FROM jsonb_array_elements(admissions) AS a;
+INSERT INTO ql3.step_runs (record)
+SELECT s.value FROM jsonb_array_elements(admissions) AS a, jsonb_array_elements(a.value -> 'steps') AS s;
+INSERT INTO ql3.run_events (record)
+SELECT e.value FROM jsonb_array_elements(admissions) AS a, jsonb_array_elements(a.value -> 'events') AS e;
 INSERT INTO ql3.plugin_package_workflow_admissions (plan, receipt)
-VALUES (admission -> 'plan', admission -> 'receipt');
+SELECT a.value -> 'plan', a.value -> 'receipt' FROM jsonb_array_elements(admissions) AS a;
 INSERT INTO ql3.plugin_package_workflow_admission_steps (record)
-SELECT value FROM jsonb_array_elements(admission -> 'ledger');
-INSERT INTO ql3.admission_keys (record) VALUES (admission -> 'key');
+SELECT l.value FROM jsonb_array_elements(admissions) AS a, jsonb_array_elements(a.value -> 'ledger') AS l;
+INSERT INTO ql3.admission_keys (record) SELECT a.value -> 'key' FROM jsonb_array_elements(admissions) AS a;
 END
 $$;
 CREATE FUNCTION ql3.condemned_runs(after_ms bigint, after_digest bytea, page_length integer)
