@@ -263,9 +263,9 @@ CREATE TRIGGER publishers_change_once BEFORE UPDATE OR DELETE ON ql3.publishers
 
 -- The guard: what forbids an installation to start anything. It tells the facts of tables that whoever asks cannot
 -- read; that they still hold at COMMIT is what `fence` is for.
-CREATE FUNCTION ql3.condemnation(project text, package text, installation text, lock text) RETURNS jsonb
+CREATE FUNCTION ql3.condemnation(project text, package text, installation text, lock text) RETURNS json
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-RETURN jsonb_build_object(
+RETURN json_build_object(
   'quarantineReason',
   (
     SELECT q.record ->> 'reason' FROM ql3.package_quarantines AS q
@@ -282,10 +282,10 @@ RETURN jsonb_build_object(
 
 -- The snapshot of a package: its heads and what they name, and what forbids it. `known` is the digest of a revision
 -- that need not be told again.
-CREATE FUNCTION ql3.package_snapshot(project text, package text, known text) RETURNS jsonb
+CREATE FUNCTION ql3.package_snapshot(project text, package text, known text) RETURNS json
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
-  SELECT jsonb_build_object(
+  SELECT json_build_object(
     'installation', i.record,
     'publication', p.record,
     'lifecycle',

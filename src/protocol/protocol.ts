@@ -11,7 +11,7 @@ import type { Publisher } from '../core/publisher.ts';
 import type { RunRows } from '../core/records.ts';
 import type { MaterializedRevision, PackageFile } from '../core/revision.ts';
 import type { InstallationState } from '../core/states.ts';
-import type { AdmissionKey, RequestMap, RowsOf, SetAside } from './reads.ts';
+import type { AdmissionKey, ReadRequest, RequestMap, RowsOf, SetAside } from './reads.ts';
 
 /** What comes with the rows: one observation of time, and ids that stay the same when the operation is repeated. */
 export type Circumstances = {
@@ -106,4 +106,9 @@ export function operation<I, L extends RequestMap, O>(definition: Protocol<I, L,
     decide: (rows, circumstances) => definition.decide(rows as RowsOf<L>, input, circumstances),
     collided: collided === undefined ? null : () => collided(input),
   };
+}
+
+/** What it reads. */
+export function requestsOf(operation: Operation): readonly ReadRequest[] {
+  return Object.values(operation.load());
 }

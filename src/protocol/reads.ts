@@ -176,6 +176,16 @@ export function read<N extends ReadName>(name: N, args: Reads[N]['args']): ReadR
   return { name, args } as ReadRequest<N>;
 }
 
+/** The first run that reads name; null where none does. */
+export function findRun(requests: readonly ReadRequest[]): string | null {
+  for (const { args } of requests) {
+    if ('runId' in args) {
+      return args.runId;
+    }
+  }
+  return null;
+}
+
 export type RequestMap = { readonly [key: string]: ReadRequest };
 
 /** The rows that a protocol's `load` asked for, under its own names. */

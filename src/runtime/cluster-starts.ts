@@ -3,7 +3,7 @@
 // counts what runs in the whole database, in the transaction that adds to it.
 import { stopOnDefect } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
-import type { Run } from '../core/records.ts';
+import type { Run, RunRows } from '../core/records.ts';
 import { isTerminalRun } from '../core/states.ts';
 import { advance } from '../protocol/advance.ts';
 import { type AdmitAttemptOutcome, admitAttempt, complete } from '../protocol/attempt.ts';
@@ -56,8 +56,12 @@ export class ClusterStarts implements StartsPort {
   /** Runs of which it was told that they cannot be carried on. */
   readonly #troubled = new Set<string>();
   readonly #barred = new Set<string>();
-  /** Ends that are on their way to the database, each with the slot that it leaves. */
-  readonly #ending = new Set<object>();
+  /** Runs that only lack a slot, as far as is known: one advance moves them on and starts what is ready. */
+  readonly #slotless = new Set<string>();
+  /** Advances that were submitted for such runs. */
+  readonly #looks = new WeakSet<Operation>();
+  /** Slots that are kept for ends and such advances on their way to the database, each with the run. */
+  readonly #slots = new Map<object, string>();
   #isLooking = false;
   readonly #held: HoldBack;
 
@@ -92,14 +96,16 @@ export class ClusterStarts implements StartsPort {
     return this.#options.clock.observe().uptimeMs < this.#held.untilMs;
   }
 
+  /** Also where that is only about to be decided. */
   isStarting(runId: string): boolean {
-    return [...this.#starting.values()].includes(runId);
+    return [...this.#starting.values(), ...this.#slots.values()].includes(runId);
   }
 
   /** It is not held any more. */
   forget(runId: string): void {
     this.#touched.delete(runId);
     this.#waiting.delete(runId);
+    this.#slotless.delete(runId);
     this.#troubled.delete(runId);
     this.#later.cancel(runId);
     for (const [key, probe] of this.#full) {
@@ -113,6 +119,18 @@ export class ClusterStarts implements StartsPort {
   touch(runId: string): void {
     this.#touched.add(runId);
     this.#lookSoon();
+  }
+
+  /** Nothing of it runs and something could: when there is a slot, one transaction moves it on and starts that. */
+  takeUp(rows: RunRows): boolean {
+    const { run, steps, attempts } = rows;
+    const isIdle = attempts.size === 0 && [...steps.values()].some((step) => isStartable(rows, step));
+    if (!this.#isOpen || !isIdle || !this.#limits.isUnlimited(run) || !this.#options.hasPackage(run.id)) {
+      return false;
+    }
+    this.#slotless.add(run.id);
+    this.touch(run.id);
+    return true;
   }
 
   bar(stepRunId: string): () => void {
@@ -163,19 +181,20 @@ export class ClusterStarts implements StartsPort {
   }
 
   get #free(): number {
-    return this.#options.concurrencyMax - this.#running.length - this.#starting.size - this.#ending.size;
+    return this.#options.concurrencyMax - this.#running.length - this.#starting.size - this.#slots.size;
   }
 
   /**
    * What an end or an advance makes ready is claimed and started in the same transaction: the end of a step and the
-   * start of the next cost one. The slot that an end leaves is kept for that until it is over.
+   * start of the next cost one. A slot is kept for that until it is over: the one that an end leaves, or that was free.
    */
-  carryOn<O>(submitted: Operation<O>): Carried<O> | null {
-    const isEnd = submitted.name === complete.name;
-    if (!this.#isOpen || !(isEnd || submitted.name === advance.name)) {
+  carryOn<O>(submitted: Operation<O>, runId: string): Carried<O> | null {
+    const isLook = this.#looks.has(submitted);
+    const hasSlot = isLook || submitted.name === complete.name;
+    if (!this.#isOpen || !(hasSlot || submitted.name === advance.name)) {
       return null;
     }
-    const ending = {};
+    const slot = {};
     const started = new Set<string>();
     const letGo = () => {
       for (const stepRunId of started) {
@@ -183,27 +202,36 @@ export class ClusterStarts implements StartsPort {
       }
       started.clear();
     };
-    if (isEnd) {
-      this.#ending.add(ending);
-    }
+    const begin = () => {
+      letGo();
+      if (hasSlot) {
+        this.#slots.set(slot, runId);
+      }
+    };
+    begin();
     const carried = withFollowers(submitted, {
-      begin: letGo,
+      begin,
       next: (run, readyStepRunIds) =>
         readyStepRunIds.flatMap((stepRunId) => {
-          // One of the slots that are not free is the one that is kept.
-          const free = this.#free + (isEnd ? 1 : 0);
-          if (free <= 0 || !this.#mayStart(run, stepRunId)) {
+          if (!this.#mayStart(run, stepRunId)) {
+            return [];
+          }
+          // The first one takes the slot that is kept.
+          if (!this.#slots.delete(slot) && this.#free <= 0) {
+            if (!isLook) {
+              this.#slotless.add(runId);
+            }
             return [];
           }
           started.add(stepRunId);
-          return [this.#claimWithEnd({ runId: run.id, stepRunId })];
+          return [this.#claimWithEnd({ runId, stepRunId })];
         }),
     });
     return {
       operation: carried,
       over: () => {
         letGo();
-        this.#ending.delete(ending);
+        this.#slots.delete(slot);
         this.#resume();
       },
     };
@@ -279,6 +307,10 @@ export class ClusterStarts implements StartsPort {
     if (!isHeld(runId)) {
       return;
     }
+    if (this.#slotless.delete(runId) && !isRunOver(runId)) {
+      this.#moveOn(runId);
+      return;
+    }
     const rows = await shared.read(read('run', { runId }));
     if (rows === null || isTerminalRun(rows.run.status)) {
       onGone(runId);
@@ -302,6 +334,20 @@ export class ClusterStarts implements StartsPort {
         await this.#start({ runId, stepRunId }, rows.run);
       }
     }
+  }
+
+  /** What it leaves touches the run again, which is then looked at as any other. */
+  #moveOn(runId: string): void {
+    const { shared, onGone } = this.#options;
+    const look = operation(advance, { runId });
+    this.#looks.add(look);
+    shared
+      .submit(look)
+      .then(
+        ({ kind }) => kind === 'not-found' && onGone(runId),
+        (error: unknown) => this.#failed(runId, error),
+      )
+      .catch(stopOnDefect);
   }
 
   /** Of a workflow that is full, one run is looked at; the others are left to whoever has a slot for them later. */

@@ -4,8 +4,8 @@ import { EdgeError, InvariantError } from '../core/errors.ts';
 import type { Clock } from '../core/ports.ts';
 import type { AdvanceOutcome } from '../protocol/advance.ts';
 import type { ConvergeOutcome } from '../protocol/cancel.ts';
-import type { Operation } from '../protocol/protocol.ts';
-import type { ReadName, ReadRequest, Reads } from '../protocol/reads.ts';
+import { type Operation, requestsOf } from '../protocol/protocol.ts';
+import { findRun, type ReadName, type ReadRequest, type Reads } from '../protocol/reads.ts';
 import { isLeaseOver, type Lease, type SharedStore } from '../store/leases.ts';
 import type { Settled, Store, Turn, TurnHooks } from '../store/store.ts';
 import { type Carried, findStartable } from './carried.ts';
@@ -18,7 +18,7 @@ export type LeasedStoreOptions = {
   /** A run has, or may have, steps to start that were not started in the same transaction. */
   readonly onTouched: (runId: string) => void;
   /** May add to an end what it makes ready; null for what it leaves as it is. */
-  readonly carryOn: <O>(operation: Operation<O>) => Carried<O> | null;
+  readonly carryOn: <O>(operation: Operation<O>, runId: string) => Carried<O> | null;
   /** A run that was held has ended, or was set aside; its lease is not held any more. */
   readonly onEnded: (lease: Lease) => void;
   /** A run came to be, or a cancel intent, for which others may have to be woken. */
@@ -143,7 +143,7 @@ export class LeasedStore {
     if (this.#isClosed) {
       return Promise.reject(overError());
     }
-    const runId = findRun(operation);
+    const runId = findRun(requestsOf(operation));
     const lease = runId === null ? undefined : this.#held.get(runId);
     if (lease === undefined) {
       const isFree = runId === null || freeNames.has(operation.name);
@@ -152,7 +152,7 @@ export class LeasedStore {
     if (clock.observe().uptimeMs >= this.#believedUntilMs) {
       return Promise.reject(overError());
     }
-    const carried = this.#options.carryOn(operation);
+    const carried = this.#options.carryOn(operation, lease.runId);
     if (carried !== null) {
       // Whoever counts slots learns now that this one is free.
       this.#hooks?.closing(noTurn);
@@ -207,14 +207,4 @@ function refuseTurn(): never {
 
 function overError(): EdgeError {
   return new EdgeError('unavailable', 'this process does not hold the lease of that run', { hint: 'try again' });
-}
-
-/** The run whose rows an operation is decided on; null where it concerns none that exists. */
-export function findRun(operation: Operation): string | null {
-  for (const { args } of Object.values(operation.load())) {
-    if ('runId' in args) {
-      return args.runId;
-    }
-  }
-  return null;
 }

@@ -17,6 +17,7 @@ import type { Attempts } from './attempts.ts';
 import { isDamage, setAsideDamaged } from './damaged-runs.ts';
 import type { Deliveries } from './deliveries.ts';
 import type { Log } from './log.ts';
+import type { StartsPort } from './starts.ts';
 
 export type RecoveryOptions = {
   readonly store: Store;
@@ -25,6 +26,7 @@ export type RecoveryOptions = {
   readonly deliveries: Deliveries;
   /** Takes the end of an attempt as the executor's own reports are taken: its output is kept, then it completes. */
   readonly report: (attemptId: string, end: AttemptEnd) => void;
+  readonly starts: Pick<StartsPort, 'takeUp'>;
   readonly log: Log;
 };
 
@@ -87,8 +89,10 @@ export async function recoverRun(options: RecoveryOptions, runId: string): Promi
     }
   }
   const isCancelled = rows.run.cancelRequestedAtMs !== null;
-  const next: Operation = isCancelled ? operation(converge, { runId }) : operation(advance, { runId });
-  await move(options, runId, next);
+  if (isCancelled || !options.starts.takeUp(rows)) {
+    const next: Operation = isCancelled ? operation(converge, { runId }) : operation(advance, { runId });
+    await move(options, runId, next);
+  }
   return rows;
 }
 

@@ -6,6 +6,7 @@
 import { assert, isEdgeError, stopOnDefect } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
 import type { Alarm, CancelAlarm, Clock } from '../core/ports.ts';
+import type { RunRows } from '../core/records.ts';
 import type { Executor } from '../executor/executor.ts';
 import { admitAttempt, startAttempt } from '../protocol/attempt.ts';
 import { operation } from '../protocol/protocol.ts';
@@ -30,7 +31,10 @@ export type StartsOptions = {
 };
 
 /** What the runtime asks of whoever starts things. */
-export type StartsPort = Pick<Starts, 'open' | 'close' | 'bar' | 'holdBack' | 'heldBack' | 'noteRun' | 'fill'>;
+export type StartsPort = Pick<
+  Starts,
+  'open' | 'close' | 'bar' | 'holdBack' | 'heldBack' | 'noteRun' | 'takeUp' | 'fill'
+>;
 
 /** Starts what is ready in one pass at the end of each turn. */
 export function createStarts(options: StartsOptions): StartsPort {
@@ -105,6 +109,11 @@ export class Starts {
     if (this.#held.end()) {
       this.#options.store.wake();
     }
+  }
+
+  /** Whether a run that is taken over is moved on with its next start, instead of now. */
+  takeUp(_rows: RunRows): boolean {
+    return false;
   }
 
   /** Last in a turn: admits and starts what there are slots for. `running`: the workflow of each command that runs. */

@@ -62,7 +62,7 @@ export class Worker {
     this.#store = new LeasedStore({
       ...{ shared, clock, hook },
       onTouched: (runId) => this.#starts?.touch(runId),
-      carryOn: (submitted) => this.#starts?.carryOn(submitted) ?? null,
+      carryOn: (submitted, runId) => this.#starts?.carryOn(submitted, runId) ?? null,
       onEnded: (lease) => {
         this.#forget(lease.runId);
         this.#leave(lease, leases.drop);

@@ -50,8 +50,10 @@ export async function carryOut(work: Work, options: CarrierOptions): Promise<Com
       case 'unclear':
         isCareful = true;
         break;
+      case 'fencing':
+        isFencing = true;
+        break;
       case 'conflict': {
-        isFencing = tried.isFencing;
         const nowMs = clock.observe().uptimeMs;
         if (nowMs - beganMs >= limits.turnRetryMsMax) {
           throw toEdgeError(tried.error, `carry out ${work.operation.name}`);

@@ -21,9 +21,9 @@ export type Answer =
   | { readonly rows: readonly Readonly<Record<string, unknown>>[]; readonly command: string }
   | { readonly error: unknown };
 
-const jsonbOid = 3802;
-// Everything comes as text; integers beyond 32 bits arrive inside of jsonb.
-const types = { getTypeParser: (oid: number) => (oid === jsonbOid ? decodeJson : (text: string) => text) };
+const jsonOids: ReadonlySet<number> = new Set([114, 3802]);
+// Everything comes as text; integers beyond 32 bits arrive inside of json and jsonb.
+const types = { getTypeParser: (oid: number) => (jsonOids.has(oid) ? decodeJson : (text: string) => text) };
 
 export class Connection {
   readonly #client: Client;

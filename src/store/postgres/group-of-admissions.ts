@@ -1,10 +1,10 @@
 // Admissions of runs that are not there yet. What several of them ask alike (a package, as a rule) is read once.
-import type { Decision } from '../../protocol/protocol.ts';
+import { type Decision, requestsOf } from '../../protocol/protocol.ts';
 import type { ReadRequest } from '../../protocol/reads.ts';
 import { bounds } from './bounds.ts';
 import { decideApart, type GroupKind, type Member, type Part } from './group.ts';
 import { combineReads } from './query.ts';
-import { isAdmission, requestsOf } from './scope.ts';
+import { isAdmission } from './scope.ts';
 import type { TransactionParts } from './transaction.ts';
 import { type AdmissionWrite, encodeAdmission, writeAdmissions } from './writes.ts';
 

@@ -1,6 +1,6 @@
 // Operations of several runs, each under its lease, with what follows them.
 import { limits } from '../../core/limits.ts';
-import type { Operation } from '../../protocol/protocol.ts';
+import { type Operation, requestsOf } from '../../protocol/protocol.ts';
 import type { ReadRequest } from '../../protocol/reads.ts';
 import type { Lease } from '../leases.ts';
 import type { Settled } from '../store.ts';
@@ -8,7 +8,6 @@ import { decideApart, type GroupKind, type Member, type Part } from './group.ts'
 import { leasesStatement } from './leases.ts';
 import type { ReadPart } from './query.ts';
 import { combineViews, type RunView } from './run-view.ts';
-import { requestsOf } from './scope.ts';
 import type { TransactionParts } from './transaction.ts';
 import { type Change, foldAppend, joinChanges, writeChanges } from './writes.ts';
 
@@ -18,7 +17,7 @@ type Decided = Part & { readonly change: Change | null };
 
 /** Of each run at most one operation is in a group, and all that it reads is a view of its run. */
 export function groupOfRuns(parts: TransactionParts): GroupKind<RunMember, Decided> {
-  const viewOf = ({ operation, lease }: Omit<RunMember, 'freshIds'>) => {
+  const viewOf = ({ operation, lease }: RunMember) => {
     const requests = requestsOf(operation);
     const isOfRun = requests.every(({ args }) => 'runId' in args && args.runId === lease.runId);
     return isOfRun ? parts.viewOf(lease.runId, requests) : null;

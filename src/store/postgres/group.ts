@@ -19,7 +19,7 @@ export type Rows = Extract<Answer, { readonly rows: unknown }>['rows'];
 /** What members of one kind ask, decide and write. */
 export type GroupKind<M extends Member, D extends Part> = {
   /** Whether one may be in a group at all. */
-  readonly fits: (member: Omit<M, 'freshIds'>) => boolean;
+  readonly fits: (member: M) => boolean;
   readonly ask: (members: readonly M[]) => Asking<D>;
   readonly write: (decided: readonly D[]) => readonly Statement[];
 };

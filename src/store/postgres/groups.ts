@@ -9,7 +9,7 @@ export type GroupsOptions<M extends Member, D extends Part> = {
   readonly carrying: CarrierOptions;
   readonly kind: GroupKind<M, D>;
   /** Carries out one by itself, effects included. */
-  readonly alone: (member: Omit<M, 'freshIds'>) => Promise<unknown>;
+  readonly alone: (member: M) => Promise<unknown>;
   readonly committed: (settled: readonly Settled[]) => void;
   readonly doubted: () => void;
 };
@@ -32,11 +32,11 @@ export function createGroups<M extends Member, D extends Part>(
     }
   };
   return (given) => {
-    if (!kind.fits(given)) {
-      return alone(given);
+    const member = { ...given, freshIds: carrying.drawIds(given.operation) } as M;
+    if (!kind.fits(member)) {
+      return alone(member);
     }
     const { promise, resolve, reject } = Promise.withResolvers<unknown>();
-    const member = { ...given, freshIds: carrying.drawIds(given.operation) } as M;
     waiting.push({ member, resolve, reject });
     // What else is submitted in this moment goes along.
     queueMicrotask(pump);

@@ -6,7 +6,7 @@ import { sql as sql3 } from './migrations/pg-0047-runtime-leases.generated.ts';
 
 /** In the order in which they are applied; `sha256` is that of the file under schema/postgres. */
 export const migrations: readonly { readonly id: string; readonly sha256: string; readonly sql: string }[] = [
-  { id: 'pg-0044-baseline', sha256: '180579e4c769c7674d6f0458fe66f48dcf67511f658a5a03b19850d0904bc4c3', sql: sql0 },
+  { id: 'pg-0044-baseline', sha256: '1b81e9c0d44bb2d537f34c092b9a3396923c5dabfe0fd4ca977d866f20285c09', sql: sql0 },
   {
     id: 'pg-0045-plugin-package-workflow-admissions',
     sha256: '86895573ce2c618542ebe8b82aebcf10fbf563878268eee38f9ed6c229485503',
@@ -14,7 +14,7 @@ export const migrations: readonly { readonly id: string; readonly sha256: string
   },
   {
     id: 'pg-0046-workflow-task-attempt-admissions',
-    sha256: 'f650419d487e10c7fa5d9485da18967ad6aa1868e7348d31f648d6f3b866c8d9',
+    sha256: '5a6166173a2066a14069cdd8aa226c166fd0850f37c08552acceb7b0ade4d03b',
     sql: sql2,
   },
   {

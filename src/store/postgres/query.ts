@@ -6,7 +6,10 @@ import type { SqlValue, Statement } from './connection.ts';
 
 export type Values = Readonly<Record<string, SqlValue>>;
 
-/** One named read: a query of at most one row with one column of type jsonb, and what its value means. */
+/**
+ * One named read: a query of at most one row with one column of type json or jsonb, and what its value means. Put
+ * together as json, which is only written; as jsonb each level would be taken apart and built again.
+ */
 export type ReadPart<T> = {
   readonly sql: string;
   readonly values: Values;

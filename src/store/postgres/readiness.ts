@@ -12,7 +12,7 @@ export const capability = { name: 'control-core', version: 46 } as const;
 
 const serverVersionMin = 150_000;
 
-const serverSql = `SELECT jsonb_build_object(
+const serverSql = `SELECT json_build_object(
     'version', current_setting('server_version'),
     'versionNumber', current_setting('server_version_num')::integer,
     'isStandby', pg_is_in_recovery(),

@@ -13,7 +13,7 @@ import { decodePresent } from './reads-run.ts';
 type PartOf<N extends keyof Reads> = (args: Reads[N]['args']) => ReadPart<Reads[N]['rows']>;
 
 // A pruned run leaves its key alone; with the run still there, the ledger's row was taken away.
-const ofPlanSql = `SELECT jsonb_build_object(
+const ofPlanSql = `SELECT json_build_object(
     'evidence',
     (
       SELECT ql3.admission_evidence(l.run_id) FROM ql3.plugin_package_workflow_admissions AS l
@@ -25,11 +25,11 @@ const ofPlanSql = `SELECT jsonb_build_object(
       WHERE k.plan_id = :planId
     )
   )`;
-const ofRunSql = `SELECT jsonb_build_object(
+const ofRunSql = `SELECT json_build_object(
     'evidence', ql3.admission_evidence(:runId),
     'runId', (SELECT r.run_id FROM ql3.runs AS r WHERE r.run_id = :runId)
   )`;
-const ofStartSql = `SELECT jsonb_build_object(
+const ofStartSql = `SELECT json_build_object(
     'evidence',
     (
       SELECT ql3.admission_evidence(l.run_id) FROM ql3.plugin_package_workflow_admissions AS l

@@ -17,18 +17,18 @@ import type { ReadPart } from './query.ts';
 type PartOf<N extends keyof Reads> = (args: Reads[N]['args']) => ReadPart<Reads[N]['rows']>;
 
 const packageSql = 'SELECT ql3.package_snapshot(:projectId, :packageName, :known)';
-const startFactsSql = `SELECT jsonb_build_object(
+const startFactsSql = `SELECT json_build_object(
     'head', ql3.package_snapshot(:projectId, :packageName, :known),
     'condemnation', ql3.condemnation(:projectId, :packageName, :installationId, :lockDigest)
   )`;
-const packagesSql = `SELECT jsonb_agg(
+const packagesSql = `SELECT json_agg(
     ql3.package_snapshot(h.project_id, h.package_name, '') ORDER BY h.package_name
   ) FROM ql3.package_installation_heads AS h WHERE h.project_id = :projectId`;
 const packageOfRunSql = `SELECT ql3.package_snapshot(r.project_id, r.package_name, '')
   FROM ql3.runs AS r WHERE r.run_id = :runId`;
-const settingsSql = `SELECT jsonb_agg(s.record ORDER BY s.name) FROM ql3.package_settings AS s
+const settingsSql = `SELECT json_agg(s.record ORDER BY s.name) FROM ql3.package_settings AS s
   WHERE s.project_id = :projectId AND s.package_name = :packageName`;
-const lockCondemnationSql = `SELECT jsonb_build_object(
+const lockCondemnationSql = `SELECT json_build_object(
     'quarantineReason',
     (
       SELECT q.record ->> 'reason' FROM ql3.package_quarantines AS q
@@ -44,11 +44,11 @@ const lockCondemnationSql = `SELECT jsonb_build_object(
       ORDER BY i.generation LIMIT 1
     )
   )`;
-const installationsSql = `SELECT jsonb_agg(i.record ORDER BY i.package_name, i.generation)
+const installationsSql = `SELECT json_agg(i.record ORDER BY i.package_name, i.generation)
   FROM ql3.package_installations AS i WHERE i.project_id = :projectId`;
 const packageFilesSql = "SELECT f.files FROM ql3.package_files AS f WHERE f.lock_digest = decode(:lockDigest, 'hex')";
 const publisherSql = 'SELECT p.record FROM ql3.publishers AS p WHERE p.key_id = :keyId';
-const publishersSql = 'SELECT jsonb_agg(p.record ORDER BY p.added_at_ms, p.key_id) FROM ql3.publishers AS p';
+const publishersSql = 'SELECT json_agg(p.record ORDER BY p.added_at_ms, p.key_id) FROM ql3.publishers AS p';
 
 export type CondemnationJson = { readonly quarantineReason: string | null; readonly isPublisherRevoked: boolean };
 

@@ -10,8 +10,8 @@ import type { ReadPart } from './query.ts';
 
 type PartOf<N extends keyof Reads> = (args: Reads[N]['args']) => ReadPart<Reads[N]['rows']>;
 
-const runningSql = `SELECT jsonb_agg(
-    jsonb_build_object(
+const runningSql = `SELECT json_agg(
+    json_build_object(
       'runId', q.run_id, 'admittedAtMs', q.created_at_ms, 'planDigest', encode(q.plan_digest, 'hex')
     ) ORDER BY q.created_at_ms, q.plan_digest
   )
@@ -22,8 +22,8 @@ const runningSql = `SELECT jsonb_agg(
   ) AS q`;
 // A step moves if a need of it cannot succeed any more (a direct one is enough: a skip spreads in the same pass), or if
 // all its needs succeeded; a run whose steps have all ended moves too.
-const candidatesSql = `SELECT jsonb_agg(
-    jsonb_build_object(
+const candidatesSql = `SELECT json_agg(
+    json_build_object(
       'runId', q.run_id, 'admittedAtMs', q.created_at_ms, 'planDigest', encode(q.plan_digest, 'hex')
     ) ORDER BY q.created_at_ms, q.plan_digest
   )
@@ -56,14 +56,14 @@ const candidatesSql = `SELECT jsonb_agg(
       )
     ORDER BY r.created_at_ms, r.plan_digest LIMIT :limit
   ) AS q`;
-const condemnedSql = `SELECT jsonb_agg(
-    jsonb_build_object(
+const condemnedSql = `SELECT json_agg(
+    json_build_object(
       'runId', q.run_id, 'admittedAtMs', q.created_at_ms, 'planDigest', encode(q.plan_digest, 'hex')
     ) ORDER BY q.created_at_ms, q.plan_digest
   )
   FROM ql3.condemned_runs(:admittedAtMs, decode(:planDigest, 'hex'), :limit) AS q`;
-const readySql = `SELECT jsonb_agg(
-    jsonb_build_object(
+const readySql = `SELECT json_agg(
+    json_build_object(
       'runId', q.run_id, 'packageName', q.package_name, 'workflowId', q.workflow_id, 'stepKey', q.step_key,
       'admittedAtMs', q.created_at_ms, 'planDigest', encode(q.plan_digest, 'hex')
     ) ORDER BY q.created_at_ms, q.plan_digest, q.step_key
@@ -81,8 +81,8 @@ const readySql = `SELECT jsonb_agg(
       )
     ORDER BY r.created_at_ms, r.plan_digest, s.step_key LIMIT :limit
   ) AS q`;
-const activeSql = `SELECT jsonb_agg(
-    jsonb_build_object('runId', q.run_id, 'stepRunId', q.step_run_id) ORDER BY q.claim_number
+const activeSql = `SELECT json_agg(
+    json_build_object('runId', q.run_id, 'stepRunId', q.step_run_id) ORDER BY q.claim_number
   )
   FROM (
     SELECT t.run_id, t.step_run_id, t.claim_number
@@ -96,13 +96,13 @@ const busySql = `SELECT to_jsonb(count(*))
   JOIN ql3.open_runs AS r ON r.run_id = t.run_id
   WHERE t.status IN ('claimed', 'starting', 'running')
     AND r.package_name = :packageName AND r.workflow_id = :workflowId`;
-const countsSql = `SELECT jsonb_build_object(
+const countsSql = `SELECT json_build_object(
     'runningCount', (SELECT count(*) FROM ql3.open_runs), 'setAsideCount', (SELECT count(*) FROM ql3.set_aside)
   )`;
 
 // A status that is none and half a row are refused by the table itself. What is left is a run whose row was taken away;
 // an attempt of it that has not ended leads there, and looking for others would read every run that ever was.
-const straySql = `SELECT jsonb_agg(q.run_id ORDER BY q.run_id)
+const straySql = `SELECT json_agg(q.run_id ORDER BY q.run_id)
   FROM (
     SELECT DISTINCT t.run_id FROM ql3.run_attempts AS t
     LEFT JOIN ql3.runs AS r ON r.run_id = t.run_id
@@ -113,14 +113,14 @@ const straySql = `SELECT jsonb_agg(q.run_id ORDER BY q.run_id)
   ) AS q`;
 
 const setAsideSql = 'SELECT a.record FROM ql3.set_aside AS a WHERE a.run_id = :runId';
-const allSetAsideSql = `SELECT jsonb_agg(q.record ORDER BY q.run_id) FROM (
+const allSetAsideSql = `SELECT json_agg(q.record ORDER BY q.run_id) FROM (
     SELECT a.record, a.run_id FROM ql3.set_aside AS a WHERE a.run_id > :after ORDER BY a.run_id LIMIT :limit
   ) AS q`;
 
 // Most runs succeed, so that without a status, or with that one, the page fills at once. The others walk a partial
 // index, so that looking for the few does not read the many.
-const listAnySql = `SELECT jsonb_agg(
-    jsonb_build_object('runId', q.run_id, 'run', q.record, 'setAside', q.aside) ORDER BY q.run_number DESC
+const listAnySql = `SELECT json_agg(
+    json_build_object('runId', q.run_id, 'run', q.record, 'setAside', q.aside) ORDER BY q.run_number DESC
   )
   FROM (
     SELECT r.run_id, r.record, r.run_number, a.record AS aside
@@ -134,8 +134,8 @@ const listAnySql = `SELECT jsonb_agg(
       )
     ORDER BY r.run_number DESC LIMIT :limit
   ) AS q`;
-const listRunningSql = `SELECT jsonb_agg(
-    jsonb_build_object('runId', q.run_id, 'run', q.record, 'setAside', q.aside) ORDER BY q.run_number DESC
+const listRunningSql = `SELECT json_agg(
+    json_build_object('runId', q.run_id, 'run', q.record, 'setAside', q.aside) ORDER BY q.run_number DESC
   )
   FROM (
     SELECT r.run_id, r.record, r.run_number, a.record AS aside
@@ -149,8 +149,8 @@ const listRunningSql = `SELECT jsonb_agg(
       )
     ORDER BY r.run_number DESC LIMIT :limit
   ) AS q`;
-const listFailedSql = `SELECT jsonb_agg(
-    jsonb_build_object('runId', q.run_id, 'run', q.record, 'setAside', q.aside) ORDER BY q.run_number DESC
+const listFailedSql = `SELECT json_agg(
+    json_build_object('runId', q.run_id, 'run', q.record, 'setAside', q.aside) ORDER BY q.run_number DESC
   )
   FROM (
     SELECT r.run_id, r.record, r.run_number, a.record AS aside

@@ -18,7 +18,7 @@ const runSql = `SELECT ql3.run_rows(r.record, false)
 const wholeRunSql = `SELECT ql3.run_rows(r.record, true)
   FROM (SELECT record FROM ql3.runs WHERE run_id = :runId FOR UPDATE) AS r`;
 
-const planSql = `SELECT jsonb_build_object(
+const planSql = `SELECT json_build_object(
     'planDigest', encode(r.plan_digest, 'hex'),
     'plan',
     (
@@ -27,11 +27,11 @@ const planSql = `SELECT jsonb_build_object(
     )
   )
   FROM ql3.runs AS r WHERE r.run_id = :runId`;
-const eventsSql = `SELECT jsonb_build_object(
+const eventsSql = `SELECT json_build_object(
     'version', r.version,
     'events',
     (
-      SELECT jsonb_agg(e.record ORDER BY e.sequence) FROM ql3.run_events AS e
+      SELECT json_agg(e.record ORDER BY e.sequence) FROM ql3.run_events AS e
       WHERE e.run_id = r.run_id AND e.sequence > :after AND e.sequence <= :last
     )
   )
@@ -39,19 +39,19 @@ const eventsSql = `SELECT jsonb_build_object(
 const eventCountSql = `SELECT to_jsonb(count(*)) FROM ql3.run_events AS e
   WHERE e.run_id = :runId AND e.type IN (SELECT jsonb_array_elements_text(:types))`;
 const isRunKnownSql = 'SELECT to_jsonb(EXISTS (SELECT FROM ql3.runs WHERE run_id = :runId))';
-const runIdsSql = `SELECT jsonb_agg(i.run_id ORDER BY i.run_id) FROM (
+const runIdsSql = `SELECT json_agg(i.run_id ORDER BY i.run_id) FROM (
     SELECT run_id FROM ql3.runs WHERE run_id >= :prefix AND run_id < :prefix || '~' ORDER BY run_id LIMIT :limit
   ) AS i`;
-const retriesSql = `SELECT jsonb_agg(i.run_id ORDER BY i.run_number) FROM (
+const retriesSql = `SELECT json_agg(i.run_id ORDER BY i.run_number) FROM (
     SELECT run_id, run_number FROM ql3.runs WHERE retry_of_run_id = :runId ORDER BY run_number LIMIT :limit
   ) AS i`;
 
-const stepSql = `SELECT jsonb_build_object(
+const stepSql = `SELECT json_build_object(
     'run', r.record,
     'step', (SELECT s.record FROM ql3.step_runs AS s WHERE s.run_id = r.run_id AND s.step_run_id = :stepRunId),
     'attempts',
     (
-      SELECT jsonb_agg(a.record ORDER BY a.number) FROM ql3.run_attempts AS a
+      SELECT json_agg(a.record ORDER BY a.number) FROM ql3.run_attempts AS a
       WHERE a.run_id = r.run_id AND a.step_run_id = :stepRunId
     ),
     'lastAttemptNumber',
@@ -65,7 +65,7 @@ const stepSql = `SELECT jsonb_build_object(
     ),
     'settings',
     (
-      SELECT jsonb_agg(p.record) FROM ql3.package_settings AS p
+      SELECT json_agg(p.record) FROM ql3.package_settings AS p
       WHERE p.project_id = r.project_id AND p.package_name = r.package_name
     ),
     'condemnation',

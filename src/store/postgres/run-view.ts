@@ -26,14 +26,14 @@ export type RunView = {
   take(after: RunRows): void;
 };
 
-const viewSql = `SELECT jsonb_build_object(
+const viewSql = `SELECT json_build_object(
     'run', r.record,
     'stepCount',
     (SELECT count(*) FROM ql3.plugin_package_workflow_admission_steps AS l WHERE l.run_id = r.run_id),
-    'steps', (SELECT jsonb_agg(s.record ORDER BY s.step_key) FROM ql3.step_runs AS s WHERE s.run_id = r.run_id),
+    'steps', (SELECT json_agg(s.record ORDER BY s.step_key) FROM ql3.step_runs AS s WHERE s.run_id = r.run_id),
     'attempts',
     (
-      SELECT jsonb_agg(a.record ORDER BY a.number) FROM ql3.run_attempts AS a
+      SELECT json_agg(a.record ORDER BY a.number) FROM ql3.run_attempts AS a
       WHERE a.run_id = r.run_id AND (
         a.status IN ('claimed', 'starting', 'running') OR a.step_run_id = :stepRunId
         OR EXISTS (
@@ -53,7 +53,7 @@ const viewSql = `SELECT jsonb_build_object(
     ),
     'settings',
     (
-      SELECT jsonb_agg(p.record) FROM ql3.package_settings AS p
+      SELECT json_agg(p.record) FROM ql3.package_settings AS p
       WHERE p.project_id = r.project_id AND p.package_name = r.package_name
     ),
     'condemnation',

@@ -7,21 +7,11 @@
 // neighbours on index pages as well: with 4 sessions, 1.1 transactions were rolled back for each that was committed.
 //
 // An admission locks nothing and needs no more either: what must not be there (its plan, its run, its key) has unique
-// keys, the fence holds for it as well, and nobody who changes a package decides by what runs there are, so that an
-// admission which read a package as it was comes before the change.
+// keys. Of those who change a package only a quarantine or a revocation looks at what runs there are, and that behind a
+// closed fence; an admission which read the package as it was comes before any other change.
 // Everything else (packages, trust, retries) is SERIALIZABLE: what it decides on is also what is not there.
-import type { Operation } from '../../protocol/protocol.ts';
-import type { ReadName, ReadRequest } from '../../protocol/reads.ts';
-
-/** The first run that is named; work that names it is done in order. Null where none is. */
-export function findRun(requests: readonly ReadRequest[]): string | null {
-  for (const { args } of requests) {
-    if ('runId' in args) {
-      return args.runId;
-    }
-  }
-  return null;
-}
+import { type Operation, requestsOf } from '../../protocol/protocol.ts';
+import { findRun, type ReadName } from '../../protocol/reads.ts';
 
 const ofAdmissions: ReadonlySet<string> = new Set<ReadName>([
   ...(['keyOfPlan', 'admission', 'isRunKnown', 'startFacts'] as const),
@@ -40,13 +30,9 @@ export function isUnderLocks(operation: Operation): boolean {
   return findOnlyRun(operation) !== null || isAdmission(operation);
 }
 
-export function requestsOf(operation: Operation): readonly ReadRequest[] {
-  return Object.values(operation.load()) as readonly ReadRequest[];
-}
-
 /** The run that an operation is of: every read is about it. Null where it is about more. */
 export function findOnlyRun(operation: Operation): string | null {
-  const requests = Object.values(operation.load());
+  const requests = requestsOf(operation);
   const runId = findRun(requests);
   return requests.every(({ args }) => 'runId' in args && args.runId === runId) ? runId : null;
 }

@@ -3,12 +3,13 @@
 import { assert, isEdgeError } from '../../core/errors.ts';
 import { limits } from '../../core/limits.ts';
 import type { Alarm, Clock, Ids, Now } from '../../core/ports.ts';
-import type { Operation } from '../../protocol/protocol.ts';
-import type { ReadName, ReadRequest, Reads } from '../../protocol/reads.ts';
+import { type Operation, requestsOf } from '../../protocol/protocol.ts';
+import { findRun, type ReadName, type ReadRequest, type Reads } from '../../protocol/reads.ts';
 import type { Lease, SharedStore } from '../leases.ts';
 import type { Settled, StoreInfo, TurnHooks } from '../store.ts';
 import { bounds } from './bounds.ts';
 import { type CarrierOptions, type Committed, carryOut } from './carrier.ts';
+import type { Member } from './group.ts';
 import { groupOfAdmissions } from './group-of-admissions.ts';
 import { groupOfRuns } from './group-of-runs.ts';
 import { createGroups } from './groups.ts';
@@ -18,7 +19,7 @@ import { createLooks } from './looks.ts';
 import { Pool } from './pool.ts';
 import { checkReadiness } from './readiness.ts';
 import { createReads } from './reads.ts';
-import { findRun, isAdmission, requestsOf } from './scope.ts';
+import { isAdmission } from './scope.ts';
 
 export type PostgresStoreOptions = {
   /** `postgres://user:password@host/database`, with whatever else libpq's URLs say. */
@@ -76,6 +77,9 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
   return createStore({ info, pool, carrying, report: options.report });
 }
 
+/** What is carried out, with the ids that it keeps however often it is tried. */
+type Given = Member & { readonly lease: Lease | null };
+
 type StoreParts = {
   readonly info: StoreInfo;
   readonly pool: Pool;
@@ -90,8 +94,8 @@ function createStore({ info, pool, carrying, report }: StoreParts): PostgresStor
     report.failed(operation, error);
     hooks?.owed?.(operation, error);
   };
-  const operate = async (operation: Operation, lease: Lease | null): Promise<unknown> => {
-    const committed = await carryOutOrDoubt(operation, lease);
+  const operate = async (given: Given): Promise<unknown> => {
+    const committed = await carryOutOrDoubt(given);
     if (committed.settled.length > 0) {
       hooks?.committed(committed.settled);
     }
@@ -99,18 +103,14 @@ function createStore({ info, pool, carrying, report }: StoreParts): PostgresStor
       owe(failure.operation, failure.error);
     }
     for (const rest of committed.rest) {
-      lanes.continue(findRun(requestsOf(rest)), () => operate(rest, lease)).catch((error: unknown) => owe(rest, error));
+      const followed = () => operate({ ...given, operation: rest, freshIds: carrying.drawIds(rest) });
+      lanes.continue(findRun(requestsOf(rest)), followed).catch((error: unknown) => owe(rest, error));
     }
     return committed.outcome;
   };
-  const carryOutOrDoubt = async (operation: Operation, lease: Lease | null): Promise<Committed> => {
+  const carryOutOrDoubt = async ({ lease, ...given }: Given): Promise<Committed> => {
     try {
-      const work = {
-        operation,
-        freshIds: carrying.drawIds(operation),
-        lease: lease === null ? null : leaseStatement(lease),
-      };
-      return await carryOut(work, carrying);
+      return await carryOut({ ...given, lease: lease === null ? null : leaseStatement(lease) }, carrying);
     } catch (error) {
       if (isEdgeError(error) && error.code === 'unknown-outcome') {
         hooks?.doubted?.();
@@ -127,15 +127,17 @@ function createStore({ info, pool, carrying, report }: StoreParts): PostgresStor
   const admissions = createGroups({
     ...grouping,
     kind: groupOfAdmissions(carrying),
-    alone: ({ operation }) => operate(operation, null),
+    alone: (member) => operate({ ...member, lease: null }),
   });
   const runs = createGroups({
     ...grouping,
     kind: groupOfRuns(carrying),
-    alone: ({ operation, lease }) => operate(operation, lease),
+    alone: operate,
   });
   const carry = (operation: Operation) =>
-    isAdmission(operation) ? admissions({ operation }) : operate(operation, null);
+    isAdmission(operation)
+      ? admissions({ operation })
+      : operate({ operation, lease: null, freshIds: carrying.drawIds(operation) });
   return {
     info,
     get roundTrips() {

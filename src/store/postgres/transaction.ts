@@ -10,7 +10,7 @@
 import { assert } from '../../core/errors.ts';
 import { limits } from '../../core/limits.ts';
 import type { Now } from '../../core/ports.ts';
-import type { Decision, Operation } from '../../protocol/protocol.ts';
+import { type Decision, type Operation, requestsOf } from '../../protocol/protocol.ts';
 import type { ReadRequest } from '../../protocol/reads.ts';
 import type { Settled } from '../store.ts';
 import type { Answer, Connection, Statement } from './connection.ts';
@@ -18,7 +18,7 @@ import { isAftermath, isCollision, isConflict, isServerError, isSessionLost, toE
 import { combineReads } from './query.ts';
 import type { PartOfRequest, ViewOfRun } from './reads.ts';
 import type { RunView } from './run-view.ts';
-import { findOnlyRun, isUnderLocks, requestsOf } from './scope.ts';
+import { findOnlyRun, isUnderLocks } from './scope.ts';
 import { type Change, foldAppend, joinChanges, writeChanges, writeLedger } from './writes.ts';
 
 export type Work = {
@@ -47,7 +47,9 @@ export type Tried =
       readonly rest: readonly Operation[];
     }
   /** Others were in the way; it certainly did not happen. */
-  | { readonly kind: 'conflict'; readonly error: unknown; readonly isFencing: boolean }
+  | { readonly kind: 'conflict'; readonly error: unknown }
+  /** It did not happen: it forbids something, and what it reads for that has to be read behind a closed fence. */
+  | { readonly kind: 'fencing' }
   /** It certainly did not happen: an identity is taken, which the next try may find by reading. */
   | { readonly kind: 'collided'; readonly outcome: unknown; readonly error: unknown }
   /** It certainly did not happen; a careful try will tell whose doing that was. */
@@ -58,15 +60,15 @@ export type Tried =
   | { readonly kind: 'unknown'; readonly error: unknown };
 
 const plain = (text: string): Statement => ({ text, values: [], name: null });
-const closeFence = plain('LOCK TABLE ql3.fence IN ACCESS EXCLUSIVE MODE');
 // The lock comes before the first read, which takes the snapshot: what the lock has waited for is seen. What is asked
 // in here goes by keys, and planning it anew each time cost more than doing it. All of it is one statement: the server
 // answers it once.
 const generic = 'SET LOCAL plan_cache_mode = force_generic_plan';
 const lockFence = 'LOCK TABLE ql3.fence IN ACCESS SHARE MODE';
+const closeFence = 'LOCK TABLE ql3.fence IN ACCESS EXCLUSIVE MODE';
 export const beginUnderLocks = plain(['BEGIN ISOLATION LEVEL REPEATABLE READ', generic, lockFence].join('; '));
 const begin = plain(['BEGIN ISOLATION LEVEL SERIALIZABLE', generic, lockFence].join('; '));
-const beginClosed = plain(['BEGIN ISOLATION LEVEL SERIALIZABLE', generic, closeFence.text].join('; '));
+const beginClosed = plain(['BEGIN ISOLATION LEVEL SERIALIZABLE', generic, closeFence].join('; '));
 const savepoint = plain('SAVEPOINT operation');
 const rollbackToSavepoint = plain('ROLLBACK TO SAVEPOINT operation');
 export const commit = plain('COMMIT');
@@ -74,7 +76,7 @@ export const rollback = plain('ROLLBACK');
 
 export type TryOptions = TransactionParts & {
   readonly isCareful: boolean;
-  /** Whether an earlier try was to forbid something: then the fence is closed before anything is read. */
+  /** Whether it forbids something, as an earlier try has found: then the fence is closed before anything is read. */
   readonly isFencing: boolean;
 };
 
@@ -110,7 +112,6 @@ class Transaction {
   readonly #connection: Connection;
   readonly #options: TryOptions;
   #isOpen = false;
-  #isFencing: boolean;
   /** Writes that are decided and not sent yet; the change comes last. */
   #unsent: Statement[] = [];
   #change: Change | null = null;
@@ -123,13 +124,12 @@ class Transaction {
   constructor(connection: Connection, options: TryOptions) {
     this.#connection = connection;
     this.#options = options;
-    this.#isFencing = options.isFencing;
   }
 
   /** Depth first, so that what follows an operation sees exactly its writes. */
   async carryOut({ operation, freshIds, lease }: Work): Promise<Tried> {
     const runId = findOnlyRun(operation);
-    const begun = isUnderLocks(operation) ? beginUnderLocks : this.#isFencing ? beginClosed : begin;
+    const begun = isUnderLocks(operation) ? beginUnderLocks : this.#options.isFencing ? beginClosed : begin;
     const opening = [begun, ...(lease === null ? [] : [lease])];
     const first = await this.#decide({ operation, freshIds }, opening);
     const waiting = [...(first.follow ?? [])];
@@ -219,10 +219,8 @@ class Transaction {
     const now = observe(this.#databaseMs);
     const { outcome, append, ledger = [], follow = [] } = operation.decide(rows, { now, freshIds, trustedFromMs });
     const folded = append === undefined ? null : foldAppend(append, now.wallMs);
-    const isForbidding = !this.#isFencing && ledger.some(({ write }) => forbidding.has(write));
-    this.#isFencing ||= isForbidding;
-    if (isForbidding) {
-      this.#unsent = [...this.#takeUnsent(), closeFence];
+    if (!this.#options.isFencing && ledger.some(({ write }) => forbidding.has(write))) {
+      throw new Gone({ kind: 'fencing' });
     }
     if (folded !== null) {
       this.#change = this.#change === null ? folded.change : joinChanges(this.#change, folded.change);
@@ -296,9 +294,7 @@ class Transaction {
       return { kind: 'unknown', error: doubt };
     }
     if ('error' in last) {
-      return isConflict(last.error)
-        ? { kind: 'conflict', error: last.error, isFencing: this.#isFencing }
-        : failureOf(operation, last.error);
+      return isConflict(last.error) ? { kind: 'conflict', error: last.error } : failureOf(operation, last.error);
     }
     if (last.command !== 'COMMIT') {
       return { kind: 'failed', error: toEdgeError(new TypeError(`COMMIT became ${last.command}`), 'commit') };
@@ -317,7 +313,7 @@ class Transaction {
   /** Throws `Gone` for what ends the whole try, whoever met it: a conflict, or a session that is lost before COMMIT. */
   #endIfOver(error: unknown): void {
     if (isConflict(error)) {
-      throw new Gone({ kind: 'conflict', error, isFencing: this.#isFencing });
+      throw new Gone({ kind: 'conflict', error });
     }
     if (isSessionLost(error)) {
       throw new Gone({ kind: 'failed', error: toEdgeError(error, 'reach PostgreSQL') });

@@ -31,9 +31,9 @@ async function openWaiting(t: Parameters<typeof openScene>[0]) {
   other.on('error', () => {});
   await other.connect();
   t.teardown(() => other.end());
-  /** Asks the server until somebody waits for the fence. */
-  const untilSomebodyWaits = async () => {
-    const sql = `SELECT count(*) AS count FROM pg_locks WHERE relation = 'ql3.fence'::regclass AND NOT granted`;
+  /** Asks the server until somebody waits, for the fence unless it is told otherwise. */
+  const untilSomebodyWaits = async (lock = "relation = 'ql3.fence'::regclass") => {
+    const sql = `SELECT count(*) AS count FROM pg_locks WHERE ${lock} AND NOT granted`;
     for (let count = '0'; count === '0'; count = (await other.query(sql)).rows[0].count) {}
   };
   const barrier = () => scene.store.submit(operation(startAttempt, { runId, stepRunId, attemptId }));
@@ -70,6 +70,26 @@ t.test('a start barrier that had to wait for a quarantine knows of it', async (t
   await scene.untilSomebodyWaits();
   await scene.other.query('COMMIT');
   t.match(await started, { kind: 'refused', reason: 'quarantined' });
+});
+
+t.test('a run that is admitted while a quarantine waits is cancelled by it', async (t) => {
+  const scene = await openWaiting(t);
+  const key = { planId: '00000000-0000-7000-8000-000000000001', projectId: 'local', idempotencyKey: 'taken' };
+  // Whoever admits with that key waits for this one's end, behind the open fence.
+  await scene.other.query('BEGIN');
+  await scene.other.query('INSERT INTO ql3.admission_keys (record) VALUES ($1)', [
+    JSON.stringify({ ...key, expiresAtMs: 1 }),
+  ]);
+  const started = startMain(scene, 'taken');
+  await scene.untilSomebodyWaits("locktype = 'transactionid'");
+  const quarantined = quarantinePackage(scene);
+  await scene.untilSomebodyWaits();
+  await scene.other.query('ROLLBACK');
+  t.match(await quarantined, { kind: 'quarantined' });
+  const outcome = await started;
+  t.equal(outcome.kind, 'created');
+  const { run } = await rowsOf(scene, 'receipt' in outcome ? outcome.receipt.runId : '');
+  t.match(run, { status: 'cancelled', cancelReason: 'policy' });
 });
 
 t.test('a quarantine under load is carried out, and every run of its package ends', async (t) => {

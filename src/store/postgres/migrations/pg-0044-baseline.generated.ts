@@ -207,9 +207,9 @@ END
 $$;
 CREATE TRIGGER publishers_change_once BEFORE UPDATE OR DELETE ON ql3.publishers
 FOR EACH ROW EXECUTE FUNCTION ql3.refuse_publisher_change();
-CREATE FUNCTION ql3.condemnation(project text, package text, installation text, lock text) RETURNS jsonb
+CREATE FUNCTION ql3.condemnation(project text, package text, installation text, lock text) RETURNS json
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-RETURN jsonb_build_object(
+RETURN json_build_object(
 'quarantineReason',
 (
 SELECT q.record ->> 'reason' FROM ql3.package_quarantines AS q
@@ -223,10 +223,10 @@ JOIN ql3.publishers AS p ON p.key_id = i.publisher_key_id
 WHERE i.installation_id = installation AND p.revoked_at_ms IS NOT NULL
 )
 );
-CREATE FUNCTION ql3.package_snapshot(project text, package text, known text) RETURNS jsonb
+CREATE FUNCTION ql3.package_snapshot(project text, package text, known text) RETURNS json
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
-SELECT jsonb_build_object(
+SELECT json_build_object(
 'installation', i.record,
 'publication', p.record,
 'lifecycle',

@@ -83,31 +83,31 @@ DELETE FROM ql3.retention_gate;
 RETURN cardinality(ended);
 END
 $$;
-CREATE FUNCTION ql3.run_rows(run jsonb, is_whole boolean) RETURNS jsonb LANGUAGE sql STABLE
-RETURN jsonb_build_object(
+CREATE FUNCTION ql3.run_rows(run jsonb, is_whole boolean) RETURNS json LANGUAGE sql STABLE
+RETURN json_build_object(
 'run', run,
 'stepCount',
 (SELECT count(*) FROM ql3.plugin_package_workflow_admission_steps AS l WHERE l.run_id = run ->> 'id'),
-'steps', (SELECT jsonb_agg(s.record ORDER BY s.step_key) FROM ql3.step_runs AS s WHERE s.run_id = run ->> 'id'),
+'steps', (SELECT json_agg(s.record ORDER BY s.step_key) FROM ql3.step_runs AS s WHERE s.run_id = run ->> 'id'),
 'attempts',
 (
-SELECT jsonb_agg(a.record ORDER BY a.number) FROM ql3.run_attempts AS a
+SELECT json_agg(a.record ORDER BY a.number) FROM ql3.run_attempts AS a
 WHERE a.run_id = run ->> 'id' AND (is_whole OR a.status IN ('claimed', 'starting', 'running'))
 )
 );
-CREATE FUNCTION ql3.admission_evidence(id text) RETURNS jsonb LANGUAGE sql STABLE
+CREATE FUNCTION ql3.admission_evidence(id text) RETURNS json LANGUAGE sql STABLE
 BEGIN ATOMIC
-SELECT jsonb_build_object(
+SELECT json_build_object(
 'plan', l.plan,
 'receipt', l.receipt,
 'ledger',
 (
-SELECT jsonb_agg(s.record ORDER BY s.step_key) FROM ql3.plugin_package_workflow_admission_steps AS s
+SELECT json_agg(s.record ORDER BY s.step_key) FROM ql3.plugin_package_workflow_admission_steps AS s
 WHERE s.run_id = l.run_id
 ),
 'events',
 (
-SELECT jsonb_agg(e.record ORDER BY e.sequence) FROM ql3.run_events AS e
+SELECT json_agg(e.record ORDER BY e.sequence) FROM ql3.run_events AS e
 WHERE e.run_id = l.run_id AND e.sequence <= jsonb_array_length(l.plan -> 'steps') + 1
 ),
 'present', (SELECT ql3.run_rows(r.record, false) FROM ql3.runs AS r WHERE r.run_id = l.run_id),
