@@ -1,0 +1,152 @@
+// Starting what is ready where several share a database: which slot a start takes, and what goes in one transaction.
+import t, { type Test } from 'tap';
+import { complete } from '../../src/protocol/attempt.ts';
+import { operation } from '../../src/protocol/protocol.ts';
+import { read } from '../../src/protocol/reads.ts';
+import { ClusterStarts } from '../../src/runtime/cluster-starts.ts';
+import { LeasedStore } from '../../src/runtime/leased-store.ts';
+import { realAlarm, realClock } from '../../src/runtime/ports.ts';
+import type { Settled, Turn } from '../../src/store/store.ts';
+import {
+  beginStep,
+  exitZero,
+  installRevision,
+  rowsOf,
+  sampleRevision,
+  startRun,
+  statusesOf,
+} from '../contract/world.ts';
+import { openTestLeases } from '../store/postgres/lease-scene.ts';
+import { createDatabase, openScene, openServer } from '../store/postgres/scene.ts';
+
+const databases = await openServer(t);
+const noTurn = {} as Turn;
+
+/** A worker that holds so many runs, and may start so many steps; its first start tells it that the workflow has no limit. */
+async function openHeld(t: Test, { runs, slots }: { readonly runs: number; readonly slots: number }) {
+  const url = databases.urlOf(await createDatabase(t, databases));
+  const scene = await openScene(t, url);
+  await installRevision(scene, sampleRevision({ steps: { a: [], b: ['a'], c: ['a'] } }));
+  const leases = openTestLeases(t, url);
+  await leases.register('worker', 'a test');
+  const clock = realClock();
+  const told: (readonly string[])[] = [];
+  let onSettled = () => {};
+  const store = new LeasedStore({
+    ...{ shared: scene.store, clock, hook: (hooks) => hooks !== null && scene.store.attach(hooks) },
+    ...{ onEnded: () => {}, onNews: () => {}, onLost: () => t.fail('no lease is lost') },
+    onTouched: (runId) => starts.touch(runId),
+    carryOn: (submitted, runId) => starts.carryOn(submitted, runId),
+  });
+  const starts: ClusterStarts = new ClusterStarts({
+    ...{ store, clock, alarm: realAlarm(clock), shared: store, runDirectory: '/nowhere' },
+    handlerNames: ['sample/work'],
+    concurrencyMax: slots,
+    executor: { prepare: () => t.fail('handlers have no place of their own') },
+    isRunOver: () => false,
+    log: (line) => t.fail(line),
+    bringPackage: async () => null,
+    hasPackage: (runId) => store.held.has(runId),
+    isHeld: (runId) => store.held.has(runId),
+    giveUp: () => {},
+    onGone: () => {},
+    onHeldBack: () => {},
+    onResumed: () => {},
+  });
+  store.attach({
+    closing: () => {},
+    committed(settled: readonly Settled[]) {
+      told.push(settled.map(({ operation: { name } }) => name));
+      onSettled();
+    },
+  });
+  store.believe(Number.POSITIVE_INFINITY);
+  starts.open();
+  t.teardown(() => starts.close());
+  const take = async (count: number) => {
+    await Promise.all(Array.from({ length: count }, () => startRun(scene)));
+    const claimed = await leases.claim('worker', count);
+    for (const lease of claimed) {
+      store.take(lease);
+    }
+    return claimed.map(({ runId }) => runId);
+  };
+  /** Resolves when so many transactions have been told of since now. */
+  const transactions = (count: number) => {
+    told.length = 0;
+    return new Promise<void>((resolve) => {
+      onSettled = () => told.length === count && resolve();
+    });
+  };
+  const [first] = (await take(1)) as [string];
+  const begun = transactions(1);
+  starts.touch(first);
+  await begun;
+  t.same(told, [['admit-attempt', 'start-attempt']]);
+  return { ...scene, starts, leased: store, told, transactions, runIds: await take(runs) };
+}
+
+t.test('ends of several runs in one transaction: each is followed by the start that takes its slot', async (t) => {
+  const scene = await openHeld(t, { runs: 12, slots: 13 });
+  const { starts, leased, runIds, told } = scene;
+  const begun = await Promise.all(runIds.map((runId) => beginStep(scene, runId, 'a')));
+  starts.fill(
+    noTurn,
+    Array.from({ length: 13 }, () => 'sample/main'),
+  );
+  told.length = 0;
+  await Promise.all(begun.map((attempt) => leased.submit(operation(complete, { ...attempt, facts: exitZero }))));
+  const [settled = []] = told;
+  t.same(
+    ['complete', 'advance', 'admit-attempt', 'start-attempt'].map(
+      (name) => settled.filter((told) => told === name).length,
+    ),
+    [12, 12, 12, 12],
+    'all in the first transaction',
+  );
+  for (const runId of runIds) {
+    t.same(await statusesOf(scene, runId), { run: 'running', a: 'succeeded', b: 'running', c: 'ready' });
+  }
+});
+
+t.test('a run that only lacks a slot is moved on and started in one transaction when there is one', async (t) => {
+  const scene = await openHeld(t, { runs: 1, slots: 1 });
+  const { starts, leased, runIds, told } = scene;
+  const [runId] = runIds as [string];
+  starts.fill(noTurn, ['sample/main']);
+  const rows = await rowsOf(scene, runId);
+  t.equal(starts.takeUp(rows), true);
+  t.equal(starts.isStarting(runId), false);
+  t.same(await statusesOf(scene, runId), { run: 'running', a: 'ready', b: 'pending', c: 'pending' }, 'no slot');
+  const started = scene.transactions(1);
+  starts.fill(noTurn, []);
+  t.equal(starts.isStarting(runId), true, 'from now on it must not be given up');
+  await started;
+  t.same(told, [['advance', 'admit-attempt', 'start-attempt']]);
+  t.same(await statusesOf(scene, runId), { run: 'running', a: 'running', b: 'pending', c: 'pending' });
+  const { attempts } = await rowsOf(scene, runId);
+  t.equal(starts.takeUp({ ...rows, attempts }), false, 'where something runs, it is moved on at once');
+  leased.release(runId);
+  t.equal(starts.takeUp(rows), false, 'and where its package is not here');
+});
+
+t.test('several steps and one slot: the others wait, and nothing turns in a circle', async (t) => {
+  const scene = await openHeld(t, { runs: 1, slots: 1 });
+  const { starts, leased, runIds, told } = scene;
+  const [runId] = runIds as [string];
+  const attempt = await beginStep(scene, runId, 'a');
+  starts.fill(noTurn, ['sample/main']);
+  told.length = 0;
+  await leased.submit(operation(complete, { ...attempt, facts: exitZero }));
+  t.same(told, [['complete', 'advance', 'admit-attempt', 'start-attempt']]);
+  t.same(await statusesOf(scene, runId), { run: 'running', a: 'succeeded', b: 'running', c: 'ready' });
+  // The one that was started takes its place among those that run, and then leaves it.
+  starts.fill(noTurn, ['sample/main']);
+  const started = scene.transactions(1);
+  starts.fill(noTurn, []);
+  await started;
+  t.same(told, [['advance', 'admit-attempt', 'start-attempt']]);
+  t.same(await statusesOf(scene, runId), { run: 'running', a: 'succeeded', b: 'running', c: 'running' });
+  await scene.store.read(read('runCounts', {}));
+  t.equal(told.length, 1, 'nothing else was written');
+});
