@@ -1,5 +1,6 @@
 // Entry `qinglong-edge/postgres`: runtimes that share a PostgreSQL database, in the embedder's process; its store and
 // the operations that it carries out; called as a program, the command line on such a database.
+
 import { resolve } from 'node:path';
 import { databaseUrlRule, type OptionValues } from './cli/options.ts';
 import { sharedLine } from './cli/shared-commands.ts';
@@ -7,10 +8,12 @@ import { placeMissing, type SharedPorts, type SharedSite } from './cli/shared-pl
 import { createSharedSite, leaseMsDefault, openPorts } from './cli/shared-session.ts';
 import { startProgram } from './cli/start-program.ts';
 import type { Storage } from './cli/storage.ts';
+import { stopOnDefect } from './core/errors.ts';
 import type { Handlers } from './executor/handlers.ts';
 import { type Reads, read } from './protocol/reads.ts';
 import { checkArguments } from './runtime/arguments.ts';
 import { buildInfo } from './runtime/build-info.generated.ts';
+import { type Closable, closeAll } from './runtime/close-all.ts';
 import { Cluster } from './runtime/cluster.ts';
 import { openCaller } from './runtime/cluster-caller.ts';
 import { checkOptions, commonRules, type EmbeddedRuntime, embed, type OptionRule } from './runtime/embedding.ts';
@@ -65,12 +68,10 @@ export async function openClusterRuntime(options: ClusterOptions): Promise<Clust
   const shared = await openStore({ url, ports, log, ...(connectionsMax === undefined ? {} : { connectionsMax }) });
   const leases = openLeases({ ...ports, url, leaseMs });
   const engine = { data, runDirectory, handlers, log, onOutput: null, settings };
-  const closeAll = async () => {
-    await leases.close();
-    await shared.close();
-  };
+  const open: Closable[] = [shared, leases];
   try {
     const caller = await openCaller({ data, runDirectory, settings, shared, leases, log, ...ports });
+    open.push(caller);
     const cluster = drives ? await Cluster.open({ ...ports, engine, shared, leases }) : null;
     let isClosing = false;
     return {
@@ -82,12 +83,12 @@ export async function openClusterRuntime(options: ClusterOptions): Promise<Clust
       async close(onStop = settings.onStop) {
         checkArguments({ onStop });
         isClosing = true;
-        await caller.close();
-        await (cluster === null ? closeAll() : cluster.close(onStop));
+        const driving = cluster === null ? [] : [{ close: () => cluster.close(onStop) }];
+        await closeAll([...open, ...driving]);
       },
     };
   } catch (error) {
-    await closeAll();
+    await closeAll(open).catch(stopOnDefect);
     throw error;
   }
 }

@@ -1,6 +1,7 @@
 // `serve` on a shared database: one of the runtimes that carry its runs on, until it is stopped, or until nothing of
 // the whole database runs any more.
 import { buildInfo } from '../runtime/build-info.generated.ts';
+import { closeAll } from '../runtime/close-all.ts';
 import { Cluster } from '../runtime/cluster.ts';
 import type { OnStop } from '../runtime/settings.ts';
 import { makeDirectories } from '../store/make-directories.ts';
@@ -43,6 +44,7 @@ export async function serveCommand(context: Context, input: Input): Promise<numb
     return exitCodes.done;
   } finally {
     stopListening();
+    await closeAll([shared, leases]);
   }
 }
 

@@ -1,6 +1,7 @@
 // How a command reaches the runs of a shared database: it records there what is asked, and whichever runtime holds the
 // run carries it out. No command holds anything here.
-import { InvariantError } from '../core/errors.ts';
+import { InvariantError, stopOnDefect } from '../core/errors.ts';
+import { closeAll } from '../runtime/close-all.ts';
 import { openCaller } from '../runtime/cluster-caller.ts';
 import { realAlarm, realClock, realIds } from '../runtime/ports.ts';
 import type { RuntimeSettings } from '../runtime/settings.ts';
@@ -47,15 +48,12 @@ async function openSession(place: SharedPlace, options: SharedOptions): Promise<
   const ports = openPorts(options.settings);
   const shared = await place.openStore(ports, options.log);
   const leases = place.openLeases(ports, leaseMsDefault);
-  const closeAll = async () => {
-    await leases.close();
-    await shared.close();
-  };
   try {
-    const { verbs, runDirectory, close } = await openCaller({ ...options, ...ports, shared, leases });
-    return { verbs, reads: shared, runDirectory, close: () => close().finally(closeAll) };
+    const caller = await openCaller({ ...options, ...ports, shared, leases });
+    const { verbs, runDirectory } = caller;
+    return { verbs, reads: shared, runDirectory, close: () => closeAll([shared, leases, caller]) };
   } catch (error) {
-    await closeAll();
+    await closeAll([shared, leases]).catch(stopOnDefect);
     throw error;
   }
 }

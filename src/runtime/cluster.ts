@@ -47,7 +47,7 @@ export class Cluster {
 
   /**
    * Opens the first worker; where the database cannot be reached now, that is tried again. Throws whatever else that
-   * throws. The store and the leases are closed with it.
+   * throws. Closing it leaves the store and the leases open.
    */
   static async open(options: ClusterOptions): Promise<Cluster> {
     const cluster = new Cluster(options);
@@ -126,19 +126,14 @@ export class Cluster {
   }
 
   async close(onStop: OnStop): Promise<void> {
-    const { shared, leases, engine } = this.#options;
+    const { engine } = this.#options;
     this.#isClosing = true;
     this.#cancelBegin?.();
     await this.#opening;
     if (this.#worker === null && this.#left.length > 0) {
       engine.log(`without a lease nothing can be stopped: commands of ${this.#left.length} runs go on here`);
     }
-    try {
-      await this.#worker?.close(onStop);
-    } finally {
-      await leases.close();
-      await shared.close();
-    }
+    await this.#worker?.close(onStop);
   }
 }
 

@@ -43,6 +43,8 @@ export class Worker {
   #work: PackageWork | null = null;
   #engine: Engine | null = null;
   readonly #heartbeat: Heartbeat;
+  /** Once its lease is over: resolves when nothing of it is at work any more. */
+  #ended: Promise<void> = Promise.resolve();
   #state: 'opening' | 'open' | 'over' | 'closed' = 'opening';
   #isClaiming = false;
   #isClaimingAgain = false;
@@ -360,7 +362,7 @@ export class Worker {
     const runIds = (attempts?.ids() ?? []).flatMap((attemptId) => attempts?.find(attemptId)?.runId ?? []);
     const left = [...new Set([...this.#left, ...runIds])];
     const closed = this.#engine?.close('detach') ?? this.#store.close();
-    closed
+    this.#ended = closed
       .catch((error: unknown) => {
         stopOnDefect(error);
         this.#options.log(`a worker did not end well: ${describeError(error)}`);
@@ -387,6 +389,7 @@ export class Worker {
   async close(onStop: OnStop): Promise<void> {
     const { workerId, leases } = this.#options;
     if (this.#state === 'over' || this.#state === 'closed') {
+      await this.#ended;
       return;
     }
     try {

@@ -53,13 +53,20 @@ const claimSql = `WITH free AS MATERIALIZED (
     SET worker_id = excluded.worker_id, token = excluded.token, held_until = excluded.held_until, has_halted = false
     WHERE held.token = excluded.token - 1 AND held.held_until < clock_timestamp()
   RETURNING run_id, token`;
-const dropSql = `DELETE FROM ql3.run_leases AS l
-  USING jsonb_to_recordset(:leases) AS d ("runId" text, "workerId" text, token bigint)
-  WHERE l.run_id = d."runId" AND l.worker_id = d."workerId" AND l.token = d.token`;
 // Its token stays, so that it never fits twice; a worker of that name there is none.
 const releaseSql = `UPDATE ql3.run_leases AS l SET worker_id = 'nobody', held_until = '-infinity'
   FROM jsonb_to_recordset(:leases) AS d ("runId" text, "workerId" text, token bigint)
   WHERE l.run_id = d."runId" AND l.worker_id = d."workerId" AND l.token = d.token`;
+// Of one that was set aside the run may go on some day: its token stays as well.
+const dropSql = `WITH d AS MATERIALIZED (
+    SELECT d.*, EXISTS (SELECT FROM ql3.runs AS r WHERE r.run_id = d."runId" AND r.status = 'running') AS goes_on
+    FROM jsonb_to_recordset(:leases) AS d ("runId" text, "workerId" text, token bigint)
+  ), kept AS (
+    UPDATE ql3.run_leases AS l SET worker_id = 'nobody', held_until = '-infinity' FROM d
+    WHERE d.goes_on AND l.run_id = d."runId" AND l.worker_id = d."workerId" AND l.token = d.token
+  )
+  DELETE FROM ql3.run_leases AS l USING d
+  WHERE NOT d.goes_on AND l.run_id = d."runId" AND l.worker_id = d."workerId" AND l.token = d.token`;
 const heldSql = `SELECT l.run_id, l.token,
     NOT EXISTS (SELECT FROM ql3.open_runs AS r WHERE r.run_id = l.run_id) AS is_over
   FROM ql3.run_leases AS l WHERE l.worker_id = :workerId`;

@@ -1,7 +1,7 @@
 // Who may claim which run, and what is known of a lease. That nothing is written without one: lease-fence.test.ts.
 import t from 'tap';
 import { operation } from '../../../src/protocol/protocol.ts';
-import { setAsideRun } from '../../../src/protocol/set-aside.ts';
+import { clearSetAside, setAsideRun } from '../../../src/protocol/set-aside.ts';
 import { beginStep, cancelRun, finishStep } from '../../contract/world.ts';
 import { leaseMs, openLeaseScene, openTestLeases } from './lease-scene.ts';
 import { openServer } from './scene.ts';
@@ -160,13 +160,15 @@ t.test('who resigns gives everything up at once, and lives no more', async (t) =
 });
 
 t.test('a lease is dropped by who holds it now, and by nobody else', async (t) => {
-  const { leases, startRuns } = await openLeaseScene(t, databases);
-  const [runId, other] = (await startRuns(2)) as [string, string];
+  const scene = await openLeaseScene(t, databases);
+  const { leases } = scene;
+  const [runId, other] = (await scene.startRuns(2)) as [string, string];
   await leases.register('one', 'here');
   await leases.register('two', 'there');
   const [stale] = await leases.claim('one', 1);
   await leases.resign('one');
   const [lease] = await leases.claim('two', 64);
+  await cancelRun(scene, runId);
   await leases.drop(stale!);
   await leases.drop({ ...lease!, workerId: 'one' });
   await leases.drop({ ...lease!, token: lease!.token + 1 });
@@ -174,6 +176,19 @@ t.test('a lease is dropped by who holds it now, and by nobody else', async (t) =
   await leases.drop(lease!);
   t.equal(await leases.find(runId), null);
   t.match(await leases.find(other), { isHeld: true, workerId: 'two' }, 'others stay');
+});
+
+t.test('a run that was set aside and taken back is claimed with a token that was never given', async (t) => {
+  const scene = await openLeaseScene(t, databases);
+  const { leases, store } = scene;
+  const [runId] = (await scene.startRuns(1)) as [string];
+  await leases.register('one', 'here');
+  const [lease] = await leases.claim('one', 1);
+  await store.submit(operation(setAsideRun, { runId, code: 'damaged', summary: 'bad' }));
+  await leases.drop(lease!);
+  t.same(await leases.find(runId), { isHeld: false, workerId: 'nobody', described: '', hasHalted: false });
+  await store.submit(operation(clearSetAside, { runId }));
+  t.same(await leases.claim('one', 1), [{ ...lease!, token: lease!.token + 1 }]);
 });
 
 t.test('a worker is told of cancel intents of its runs until it has carried them out', async (t) => {
