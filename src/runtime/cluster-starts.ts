@@ -5,17 +5,19 @@ import { stopOnDefect } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
 import type { Run, RunRows } from '../core/records.ts';
 import { isTerminalRun } from '../core/states.ts';
-import { advance } from '../protocol/advance.ts';
-import { type AdmitAttemptOutcome, admitAttempt, complete } from '../protocol/attempt.ts';
-import { type Decision, type Operation, operation } from '../protocol/protocol.ts';
-import { read } from '../protocol/reads.ts';
+import type { AdvanceOutcome } from '../protocol/advance.ts';
+import { type AdmitAttemptOutcome, admitAttempt } from '../protocol/attempt.ts';
+import { type Operation, operation } from '../protocol/protocol.ts';
+import { read, type StepPlace } from '../protocol/reads.ts';
 import type { Store, Turn } from '../store/store.ts';
-import { type Carried, withFollowers } from './carried.ts';
+import type { Carried } from './carried.ts';
+import { CarriedStarts } from './carried-starts.ts';
 import { claimCounted, isStartable, withBarrier } from './cluster-claims.ts';
 import { isDamage, setAsideDamaged } from './damaged-runs.ts';
 import { HoldBack } from './hold-back.ts';
 import { LaterLooks } from './later-looks.ts';
 import { describeError } from './log.ts';
+import { Slots } from './slots.ts';
 import { type StartsOptions, type StartsPort, workflowKeyOf } from './starts.ts';
 import { WorkflowLimits } from './workflow-limits.ts';
 
@@ -27,6 +29,8 @@ export type ClusterStartsOptions = StartsOptions & {
   readonly isHeld: (runId: string) => boolean;
   /** Leaves a run to others, unless a command of it runs here. */
   readonly giveUp: (runId: string) => void;
+  /** The same, and wakes them. */
+  readonly leaveToOthers: (runId: string) => void;
   /** A run has ended, or is not there. */
   readonly onGone: (runId: string) => void;
   /** Nothing is started here for a while; and that is over. */
@@ -37,18 +41,20 @@ export type ClusterStartsOptions = StartsOptions & {
 /** Between two looks of a run whose workflow has as many commands as it may. */
 const slotLookMs = 500;
 
-type Place = { readonly runId: string; readonly stepRunId: string };
+/** A command that is that short is worth waiting for; another one may take hours. */
+const slotWaitMsMax = 1_000;
 
 export class ClusterStarts implements StartsPort {
   readonly #options: ClusterStartsOptions;
   #isOpen = false;
-  #running: readonly string[] = [];
   /** Runs to look at, in the order in which they were touched. */
   readonly #touched = new Set<string>();
   /** Touched again when a slot becomes free. */
   readonly #waiting = new Set<string>();
-  /** Steps that are being started, each with its run. */
-  readonly #starting = new Map<string, string>();
+  readonly #slots: Slots;
+  readonly #carried: CarriedStarts;
+  /** Since when a run finds no slot here. */
+  readonly #slotless: LaterLooks;
   readonly #limits: WorkflowLimits;
   /** Workflows that have as many commands as they may, each with the one run that is looked at until one fits. */
   readonly #full = new Map<string, string>();
@@ -56,12 +62,6 @@ export class ClusterStarts implements StartsPort {
   /** Runs of which it was told that they cannot be carried on. */
   readonly #troubled = new Set<string>();
   readonly #barred = new Set<string>();
-  /** Runs that only lack a slot, as far as is known: one advance moves them on and starts what is ready. */
-  readonly #slotless = new Set<string>();
-  /** Advances that were submitted for such runs. */
-  readonly #looks = new WeakSet<Operation>();
-  /** Slots that are kept for ends and such advances on their way to the database, each with the run. */
-  readonly #slots = new Map<object, string>();
   #isLooking = false;
   readonly #held: HoldBack;
 
@@ -69,6 +69,15 @@ export class ClusterStarts implements StartsPort {
     this.#options = options;
     this.#held = new HoldBack(options);
     this.#limits = new WorkflowLimits(options.shared);
+    this.#slots = new Slots(options.concurrencyMax);
+    this.#slotless = new LaterLooks({ ...options, onDue: (runId) => this.#hasWaited(runId) });
+    this.#carried = new CarriedStarts({
+      ...options,
+      slots: this.#slots,
+      mayStart: (run, stepRunId) => this.#mayStart(run, stepRunId),
+      onNoPlace: (error) => this.holdBack(describeError(error)),
+      onOver: () => this.#resume(),
+    });
     this.#later = new LaterLooks({ ...options, onDue: (runId) => this.touch(runId) });
   }
 
@@ -80,11 +89,17 @@ export class ClusterStarts implements StartsPort {
   close(): void {
     this.#isOpen = false;
     this.#later.close();
+    this.#slotless.close();
   }
 
   /** Runs that only wait for a time to come: they need no slot until then. */
   get dormant(): number {
     return this.#later.dormant;
+  }
+
+  /** Free slots that no run waits for, be it to be looked at; negative where more wait. */
+  get spare(): number {
+    return this.#slots.free - new Set([...this.#touched, ...this.#waiting]).size;
   }
 
   /** `package/workflow` of those that have as many commands as they may. */
@@ -96,22 +111,20 @@ export class ClusterStarts implements StartsPort {
     return this.#options.clock.observe().uptimeMs < this.#held.untilMs;
   }
 
-  /** Also where that is only about to be decided. */
   isStarting(runId: string): boolean {
-    return [...this.#starting.values(), ...this.#slots.values()].includes(runId);
+    return this.#slots.isStartingRun(runId);
   }
 
   /** It is not held any more. */
   forget(runId: string): void {
     this.#touched.delete(runId);
     this.#waiting.delete(runId);
-    this.#slotless.delete(runId);
+    this.#slotless.cancel(runId);
+    this.#carried.forget(runId);
     this.#troubled.delete(runId);
     this.#later.cancel(runId);
-    for (const [key, probe] of this.#full) {
-      if (probe === runId) {
-        this.#full.delete(key);
-      }
+    for (const [key] of [...this.#full].filter(([, probe]) => probe === runId)) {
+      this.#full.delete(key);
     }
   }
 
@@ -128,7 +141,7 @@ export class ClusterStarts implements StartsPort {
     if (!this.#isOpen || !isIdle || !this.#limits.isUnlimited(run) || !this.#options.hasPackage(run.id)) {
       return false;
     }
-    this.#slotless.add(run.id);
+    this.#carried.noteSlotless(run.id);
     this.touch(run.id);
     return true;
   }
@@ -163,152 +176,99 @@ export class ClusterStarts implements StartsPort {
   }
 
   fill(_turn: Turn, running: readonly string[]): void {
-    const isFreer = running.length < this.#running.length;
-    this.#running = running;
-    if (isFreer) {
+    if (this.#slots.setRunning(running)) {
       this.#resume();
     } else {
       this.#lookSoon();
     }
   }
 
+  /** Who has waited comes first. */
   #resume(): void {
-    for (const runId of [...this.#waiting, ...this.#full.values()]) {
+    const touched = [...this.#waiting, ...this.#full.values(), ...this.#touched];
+    this.#waiting.clear();
+    this.#touched.clear();
+    for (const runId of touched) {
       this.#touched.add(runId);
     }
-    this.#waiting.clear();
     this.#lookSoon();
   }
 
-  get #free(): number {
-    return this.#options.concurrencyMax - this.#running.length - this.#starting.size - this.#slots.size;
-  }
-
-  /**
-   * What an end or an advance makes ready is claimed and started in the same transaction: the end of a step and the
-   * start of the next cost one. A slot is kept for that until it is over: the one that an end leaves, or that was free.
-   */
+  /** See `CarriedStarts.carry`. */
   carryOn<O>(submitted: Operation<O>, runId: string): Carried<O> | null {
-    const isLook = this.#looks.has(submitted);
-    const hasSlot = isLook || submitted.name === complete.name;
-    if (!this.#isOpen || !(hasSlot || submitted.name === advance.name)) {
-      return null;
-    }
-    const slot = {};
-    const started = new Set<string>();
-    const letGo = () => {
-      for (const stepRunId of started) {
-        this.#starting.delete(stepRunId);
-      }
-      started.clear();
-    };
-    const begin = () => {
-      letGo();
-      if (hasSlot) {
-        this.#slots.set(slot, runId);
-      }
-    };
-    begin();
-    const carried = withFollowers(submitted, {
-      begin,
-      next: (run, readyStepRunIds) =>
-        readyStepRunIds.flatMap((stepRunId) => {
-          if (!this.#mayStart(run, stepRunId)) {
-            return [];
-          }
-          // The first one takes the slot that is kept.
-          if (!this.#slots.delete(slot) && this.#free <= 0) {
-            if (!isLook) {
-              this.#slotless.add(runId);
-            }
-            return [];
-          }
-          started.add(stepRunId);
-          return [this.#claimWithEnd({ runId, stepRunId })];
-        }),
-    });
-    return {
-      operation: carried,
-      over: () => {
-        letGo();
-        this.#slots.delete(slot);
-        this.#resume();
-      },
-    };
-  }
-
-  /** Where there is no place for an attempt, nothing is claimed: an end must not wait for that. */
-  #claimWithEnd(place: Place): Operation<AdmitAttemptOutcome> {
-    const trouble: { place: unknown } = { place: null };
-    this.#starting.set(place.stepRunId, place.runId);
-    const { handlerNames } = this.#options;
-    const uncounted = operation(admitAttempt, { ...place, handlerNames, busyOfWorkflow: 0 });
-    const claim = withBarrier(uncounted, place, { ...this.#options, trouble });
-    return {
-      ...claim,
-      decide: (rows, circumstances): Decision<AdmitAttemptOutcome> => {
-        try {
-          return claim.decide(rows, circumstances);
-        } catch (error) {
-          if (trouble.place === null || trouble.place !== error) {
-            throw error;
-          }
-          this.holdBack(describeError(error));
-          return { outcome: { kind: 'refused', reason: 'not-ready' } };
-        }
-      },
-    };
+    return this.#isOpen ? this.#carried.carry(submitted, runId) : null;
   }
 
   /** Whether a step may start behind an end. Where the workflow has a limit, that is counted in a transaction apart. */
   #mayStart(run: Run, stepRunId: string): boolean {
-    const isTaken = this.#starting.has(stepRunId) || this.#barred.has(stepRunId);
-    const isUnlimited = this.#limits.isUnlimited(run);
     const { hasPackage, isRunOver } = this.#options;
-    const isMeant = hasPackage(run.id) && !isRunOver(run.id);
-    return this.#isOpen && !this.isHeldBack && !isTaken && isUnlimited && isMeant;
+    const isTaken = this.#slots.isStartingStep(stepRunId) || this.#barred.has(stepRunId);
+    const isMeant = this.#limits.isUnlimited(run) && hasPackage(run.id) && !isRunOver(run.id);
+    return this.#isOpen && !this.isHeldBack && !isTaken && isMeant;
   }
 
   #lookSoon(): void {
-    if (!this.#isLooking && this.#isOpen && this.#touched.size > 0) {
-      this.#look().catch(stopOnDefect);
+    if (this.#isLooking || !this.#isOpen || this.#touched.size === 0) {
+      return;
     }
-  }
-
-  async #look(): Promise<void> {
     this.#isLooking = true;
-    try {
-      await this.#lookAtAll();
-    } finally {
-      this.#isLooking = false;
-    }
+    this.#lookAtAll()
+      .finally(() => {
+        this.#isLooking = false;
+      })
+      .catch(stopOnDefect);
   }
 
   async #lookAtAll(): Promise<void> {
     while (this.#touched.size > 0) {
-      const free = this.#isOpen && !this.isHeldBack ? Math.max(0, this.#free) : 0;
       // As many at once as there are slots: one after the other, the way to the server would be all that counts.
-      const [runIds, others] = [[...this.#touched].slice(0, free), [...this.#touched].slice(free)];
-      this.#touched.clear();
+      const runIds = [...this.#touched].slice(0, this.#hasSlot ? this.#slots.free : 0);
+      for (const runId of runIds) {
+        this.#touched.delete(runId);
+      }
       await Promise.all(
         runIds.map((runId) => this.#lookAt(runId).catch((error: unknown) => this.#failed(runId, error))),
       );
       // Those that were looked at may have needed no slot.
-      const rest = this.#free > 0 && this.#isOpen && !this.isHeldBack ? this.#touched : this.#waiting;
-      for (const runId of others) {
-        rest.add(runId);
+      if (!this.#hasSlot) {
+        for (const runId of this.#touched) {
+          this.#waitForSlot(runId);
+        }
+        this.#touched.clear();
       }
+    }
+  }
+
+  get #hasSlot(): boolean {
+    return this.#isOpen && !this.isHeldBack && this.#slots.free > 0;
+  }
+
+  /** Not for ever: whoever else has a slot may have it. */
+  #waitForSlot(runId: string): void {
+    this.#waiting.add(runId);
+    if (this.#isOpen && !this.isHeldBack) {
+      this.#slotless.set(runId, { delayMs: slotWaitMsMax, isDormant: false });
+    }
+  }
+
+  #hasWaited(runId: string): void {
+    if (this.#waiting.has(runId)) {
+      // Unless it is taken away with that, it waits on.
+      this.#waitForSlot(runId);
+      this.#options.leaveToOthers(runId);
     }
   }
 
   async #lookAt(runId: string): Promise<void> {
     const { shared, isHeld, isRunOver, bringPackage, onGone } = this.#options;
     this.#later.cancel(runId);
+    this.#slotless.cancel(runId);
     if (!isHeld(runId)) {
       return;
     }
-    if (this.#slotless.delete(runId) && !isRunOver(runId)) {
-      this.#moveOn(runId);
+    const look = isRunOver(runId) ? null : this.#carried.takeLook(runId);
+    if (look !== null) {
+      this.#moveOn(runId, look);
       return;
     }
     const rows = await shared.read(read('run', { runId }));
@@ -316,7 +276,9 @@ export class ClusterStarts implements StartsPort {
       onGone(runId);
       return;
     }
-    const ready = [...rows.steps.values()].filter((step) => isStartable(rows, step) && !this.#starting.has(step.id));
+    const ready = [...rows.steps.values()].filter(
+      (step) => isStartable(rows, step) && !this.#slots.isStartingStep(step.id),
+    );
     const isOver = rows.run.cancelRequestedAtMs !== null || isRunOver(runId);
     if (ready.length === 0 || isOver || this.#isBehindAnother(rows.run)) {
       return;
@@ -328,19 +290,18 @@ export class ClusterStarts implements StartsPort {
       return;
     }
     for (const { id: stepRunId } of ready) {
-      if (this.#free <= 0 || this.#barred.has(stepRunId)) {
+      if (this.#barred.has(stepRunId)) {
         this.#waiting.add(runId);
+      } else if (this.#slots.free <= 0) {
+        this.#waitForSlot(runId);
       } else {
         await this.#start({ runId, stepRunId }, rows.run);
       }
     }
   }
 
-  /** What it leaves touches the run again, which is then looked at as any other. */
-  #moveOn(runId: string): void {
+  #moveOn(runId: string, look: Operation<AdvanceOutcome>): void {
     const { shared, onGone } = this.#options;
-    const look = operation(advance, { runId });
-    this.#looks.add(look);
     shared
       .submit(look)
       .then(
@@ -356,20 +317,16 @@ export class ClusterStarts implements StartsPort {
     if (probe === run.id) {
       return false;
     }
-    this.#wait(run.id);
+    this.#lookLater(run.id, slotLookMs, { isDormant: false });
+    this.#options.giveUp(run.id);
     return true;
   }
 
-  #wait(runId: string): void {
-    this.#lookLater(runId, slotLookMs, { isDormant: false });
-    this.#options.giveUp(runId);
-  }
-
-  async #start(place: Place, run: Run): Promise<void> {
+  async #start(place: StepPlace, run: Run): Promise<void> {
     const { shared, handlerNames } = this.#options;
-    this.#starting.set(place.stepRunId, place.runId);
+    this.#slots.begin(place.stepRunId, place.runId);
     const isLimited = await this.#limits.isLimited(run, place).catch((error: unknown) => {
-      this.#starting.delete(place.stepRunId);
+      this.#slots.end(place.stepRunId);
       throw error;
     });
     const claim = isLimited
@@ -390,7 +347,7 @@ export class ClusterStarts implements StartsPort {
         },
       )
       .finally(() => {
-        this.#starting.delete(place.stepRunId);
+        this.#slots.end(place.stepRunId);
         // Where nothing came of it, its slot is free for who waits.
         this.#resume();
       })

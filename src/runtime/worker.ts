@@ -8,6 +8,7 @@ import { EdgeError, stopOnDefect } from '../core/errors.ts';
 import type { Alarm, Clock } from '../core/ports.ts';
 import type { Lease, Leases, SharedStore } from '../store/leases.ts';
 import type { TurnHooks } from '../store/store.ts';
+import { Claims } from './claims.ts';
 import { bringPackage } from './cluster-packages.ts';
 import { ClusterStarts } from './cluster-starts.ts';
 import { isDamage } from './damaged-runs.ts';
@@ -46,8 +47,7 @@ export class Worker {
   /** Once its lease is over: resolves when nothing of it is at work any more. */
   #ended: Promise<void> = Promise.resolve();
   #state: 'opening' | 'open' | 'over' | 'closed' = 'opening';
-  #isClaiming = false;
-  #isClaimingAgain = false;
+  readonly #claims: Claims;
   #chores: Promise<void> | null = null;
   /** Runs whose leases are on their way out. */
   readonly #leaving = new Set<string>();
@@ -66,12 +66,20 @@ export class Worker {
       onTouched: (runId) => this.#starts?.touch(runId),
       carryOn: (submitted, runId) => this.#starts?.carryOn(submitted, runId) ?? null,
       onEnded: (lease) => {
+        this.#claims.noteEnd();
         this.#forget(lease.runId);
         this.#leave(lease, leases.drop);
-        this.#claimSoon();
+        this.#claims.soon();
       },
       onNews: (what) => quietly(leases.notify(what)),
       onLost: (lease) => quietly(this.#lost(lease)),
+    });
+    this.#claims = new Claims({
+      ...options,
+      concurrency: options.engine.settings.concurrency,
+      room: (ahead) => this.#room(ahead),
+      mayClaim: () => this.#mayClaim(),
+      claim: (limit) => this.#claim(limit),
     });
     this.#heartbeat = new Heartbeat({
       ...options,
@@ -79,14 +87,6 @@ export class Worker {
       onOver: (why) => this.#over(why),
       onBeat: () => this.#chore(),
     });
-  }
-
-  get engine(): Engine | null {
-    return this.#engine;
-  }
-
-  get store(): LeasedStore {
-    return this.#store;
   }
 
   /** Throws what registering or opening the engine throws. */
@@ -115,7 +115,7 @@ export class Worker {
     for (const runId of this.#engine.runtime.leftovers.storedRuns()) {
       this.#left.add(runId);
     }
-    this.#claimSoon();
+    this.#claims.soon();
   }
 
   #createStarts(options: StartsOptions, work: PackageWork): ClusterStarts {
@@ -127,13 +127,14 @@ export class Worker {
       bringPackage: (runId) => this.#bringPackage(runId),
       isHeld: (runId) => this.#store.held.has(runId),
       giveUp: (runId) => this.#giveUp(runId),
+      leaveToOthers: (runId) => this.#giveUp(runId, (lease) => this.#releaseAndWake(lease)),
       onGone: (runId) => this.#let(runId),
       onHeldBack: () => {
         for (const runId of [...this.#store.held.keys()]) {
-          this.#giveUp(runId);
+          this.#giveUp(runId, (lease) => this.#releaseAndWake(lease));
         }
       },
-      onResumed: () => this.#claimSoon(),
+      onResumed: () => this.#claims.soon(),
     });
     return this.#starts;
   }
@@ -157,13 +158,13 @@ export class Worker {
   }
 
   /** Leaves a run to whoever claims it next. */
-  #let(runId: string): void {
+  #let(runId: string, how = this.#options.leases.release): void {
     const lease = this.#store.release(runId);
     this.#forget(runId);
     if (lease !== null) {
-      this.#leave(lease, this.#options.leases.release);
+      this.#leave(lease, how);
     }
-    this.#claimSoon();
+    this.#claims.soon();
   }
 
   /** Where that fails, the next look at what is held does it again. */
@@ -175,12 +176,18 @@ export class Worker {
   }
 
   /** The same, but for one of which something runs, starts or ends here: no other machine could look after that. */
-  #giveUp(runId: string): void {
+  #giveUp(runId: string, how?: (lease: Lease) => Promise<void>): void {
     const attempts = this.#engine?.runtime.attempts;
     const isBusy = attempts?.ids().some((attemptId) => attempts.find(attemptId)?.runId === runId) ?? true;
     if (!isBusy && !this.#takingOver.has(runId) && this.#starts?.isStarting(runId) === false) {
-      this.#let(runId);
+      this.#let(runId, how);
     }
+  }
+
+  async #releaseAndWake(lease: Lease): Promise<void> {
+    const { leases } = this.#options;
+    await leases.release(lease);
+    await leases.notify('work');
   }
 
   /** Beside the heartbeat: that this one lives is said in time whatever they take. */
@@ -202,7 +209,7 @@ export class Worker {
       await this.#haltAsked();
       await this.#compareHeld();
       await this.#settleLeft();
-      this.#claimSoon();
+      this.#claims.soon();
     }
   }
 
@@ -213,7 +220,7 @@ export class Worker {
   async #compareHeld(): Promise<void> {
     const { workerId, leases } = this.#options;
     const isSettled = (runId: string) => !this.#leaving.has(runId) && !this.#takingOver.has(runId);
-    if (this.#isClaiming) {
+    if (this.#claims.isUnderWay) {
       return;
     }
     for (const { isOver, ...lease } of await leases.held(workerId)) {
@@ -222,7 +229,7 @@ export class Worker {
         this.#store.release(lease.runId);
         this.#forget(lease.runId);
         this.#leave(lease, leases.drop);
-      } else if (!this.#store.held.has(lease.runId) && isSettled(lease.runId) && !this.#isClaiming) {
+      } else if (!this.#store.held.has(lease.runId) && isSettled(lease.runId) && !this.#claims.isUnderWay) {
         this.#store.take(lease);
         await this.#takeOver(lease);
       }
@@ -242,7 +249,7 @@ export class Worker {
   /** What another process notified. */
   heard(what: string): void {
     if (what === 'work') {
-      this.#claimSoon();
+      this.#claims.soon();
     } else if (this.#store.held.has(what)) {
       this.#haltAsked().catch(stopOnDefect);
       this.#starts?.touch(what);
@@ -267,39 +274,24 @@ export class Worker {
     }
   }
 
-  #claimSoon(): void {
-    if (this.#state !== 'open') {
-      return;
-    }
-    if (this.#isClaiming) {
-      this.#isClaimingAgain = true;
-      return;
-    }
-    this.#isClaiming = true;
-    this.#claim()
-      .catch((error: unknown) => {
-        stopOnDefect(error);
-        this.#options.log(`no run was claimed: ${describeError(error)}`);
-      })
-      .finally(() => {
-        this.#isClaiming = false;
-        if (this.#isClaimingAgain) {
-          this.#isClaimingAgain = false;
-          this.#claimSoon();
-        }
-      });
+  #mayClaim(): boolean {
+    const isBelieved = this.#options.clock.observe().uptimeMs < this.#store.believedUntilMs;
+    return this.#state === 'open' && isBelieved && this.#starts?.isHeldBack !== true;
   }
 
-  /** Twice as many as it has slots, beside those that only wait: enough not to stand still, and the rest for others. */
-  async #claim(): Promise<void> {
-    const { workerId, leases, engine } = this.#options;
-    const active = this.#store.held.size - (this.#starts?.dormant ?? 0);
-    const wanted = 2 * engine.settings.concurrency - active;
-    const isBelieved = this.#options.clock.observe().uptimeMs < this.#store.believedUntilMs;
-    if (wanted <= 0 || !isBelieved || this.#starts?.isHeldBack === true) {
-      return;
+  /** Runs that there are slots for, beside those that wait for one already. */
+  #room(ahead: number): number {
+    if (this.#starts === null) {
+      return 0;
     }
-    const claimed = await leases.claim(workerId, wanted, this.#starts?.full);
+    const { spare, dormant } = this.#starts;
+    const heldMax = 2 * this.#options.engine.settings.concurrency;
+    return Math.min(spare + ahead - this.#takingOver.size, heldMax - (this.#store.held.size - dormant));
+  }
+
+  async #claim(limit: number): Promise<void> {
+    const { workerId, leases } = this.#options;
+    const claimed = await leases.claim(workerId, limit, this.#starts?.full);
     await Promise.all(
       claimed.map(async (lease) => {
         if (this.#state === 'open') {

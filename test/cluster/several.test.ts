@@ -201,6 +201,21 @@ t.test('a runtime that is told to end gives its runs up at once: stopped, or lef
   t.same(await ground.verify(), []);
 });
 
+t.test('what one machine has no slot for is carried on by one that is idle', async (t) => {
+  const scene = await openScene(t);
+  const { ground, gated } = scene;
+  const machines = ['one', 'two', 'three'].map((machine) => ground.serve(machine, { concurrency: 1 }));
+  await Promise.all(machines.map(({ ready }) => ready));
+  const runs = await Promise.all(machines.map(() => ground.start(gatedName, 'plain')));
+  // None of them ends before all have begun.
+  await ground.until(() => gated.pids().length === runs.length);
+  for (const _run of runs) {
+    gated.release();
+  }
+  t.same(await ground.idle(120), []);
+  t.same(await ground.verify(), []);
+});
+
 t.test("a workflow's own limit counts what all runtimes run", async (t) => {
   const scene = await openScene(t);
   const { ground, gated } = scene;

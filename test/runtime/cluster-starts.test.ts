@@ -1,11 +1,12 @@
 // Starting what is ready where several share a database: which slot a start takes, and what goes in one transaction.
 import t, { type Test } from 'tap';
+import type { Alarm, Clock } from '../../src/core/ports.ts';
 import { complete } from '../../src/protocol/attempt.ts';
 import { operation } from '../../src/protocol/protocol.ts';
 import { read } from '../../src/protocol/reads.ts';
 import { ClusterStarts } from '../../src/runtime/cluster-starts.ts';
 import { LeasedStore } from '../../src/runtime/leased-store.ts';
-import { realAlarm, realClock } from '../../src/runtime/ports.ts';
+import { realClock } from '../../src/runtime/ports.ts';
 import type { Settled, Turn } from '../../src/store/store.ts';
 import {
   beginStep,
@@ -22,7 +23,27 @@ import { createDatabase, openScene, openServer } from '../store/postgres/scene.t
 const databases = await openServer(t);
 const noTurn = {} as Turn;
 
-/** A worker that holds so many runs, and may start so many steps; its first start tells it that the workflow has no limit. */
+/** Alarms that ring when the test says so. */
+function createAlarms(clock: Clock) {
+  const alarms = new Set<{ readonly atMs: number; readonly call: () => void }>();
+  const alarm: Alarm = {
+    set(atMs, call) {
+      const each = { atMs, call };
+      alarms.add(each);
+      return () => void alarms.delete(each);
+    },
+  };
+  /** Rings what is due within so much time, once. */
+  const ring = (withinMs: number) => {
+    for (const each of [...alarms].filter(({ atMs }) => atMs <= clock.observe().uptimeMs + withinMs)) {
+      alarms.delete(each);
+      each.call();
+    }
+  };
+  return { alarm, ring };
+}
+
+/** A worker of so many runs and slots; its first start tells it that the workflow has no limit. */
 async function openHeld(t: Test, { runs, slots }: { readonly runs: number; readonly slots: number }) {
   const url = databases.urlOf(await createDatabase(t, databases));
   const scene = await openScene(t, url);
@@ -31,6 +52,8 @@ async function openHeld(t: Test, { runs, slots }: { readonly runs: number; reado
   await leases.register('worker', 'a test');
   const clock = realClock();
   const told: (readonly string[])[] = [];
+  const left: string[] = [];
+  const { alarm, ring } = createAlarms(clock);
   let onSettled = () => {};
   const store = new LeasedStore({
     ...{ shared: scene.store, clock, hook: (hooks) => hooks !== null && scene.store.attach(hooks) },
@@ -39,7 +62,7 @@ async function openHeld(t: Test, { runs, slots }: { readonly runs: number; reado
     carryOn: (submitted, runId) => starts.carryOn(submitted, runId),
   });
   const starts: ClusterStarts = new ClusterStarts({
-    ...{ store, clock, alarm: realAlarm(clock), shared: store, runDirectory: '/nowhere' },
+    ...{ store, clock, alarm, shared: store, runDirectory: '/nowhere' },
     handlerNames: ['sample/work'],
     concurrencyMax: slots,
     executor: { prepare: () => t.fail('handlers have no place of their own') },
@@ -49,6 +72,7 @@ async function openHeld(t: Test, { runs, slots }: { readonly runs: number; reado
     hasPackage: (runId) => store.held.has(runId),
     isHeld: (runId) => store.held.has(runId),
     giveUp: () => {},
+    leaveToOthers: (runId) => left.push(runId),
     onGone: () => {},
     onHeldBack: () => {},
     onResumed: () => {},
@@ -83,7 +107,7 @@ async function openHeld(t: Test, { runs, slots }: { readonly runs: number; reado
   starts.touch(first);
   await begun;
   t.same(told, [['admit-attempt', 'start-attempt']]);
-  return { ...scene, starts, leased: store, told, transactions, runIds: await take(runs) };
+  return { ...scene, starts, leased: store, told, left, ring, transactions, runIds: await take(runs) };
 }
 
 t.test('ends of several runs in one transaction: each is followed by the start that takes its slot', async (t) => {
@@ -149,4 +173,30 @@ t.test('several steps and one slot: the others wait, and nothing turns in a circ
   t.same(await statusesOf(scene, runId), { run: 'running', a: 'succeeded', b: 'running', c: 'running' });
   await scene.store.read(read('runCounts', {}));
   t.equal(told.length, 1, 'nothing else was written');
+});
+
+t.test('a run that finds no slot for a second is left to others; one that finds one is not', async (t) => {
+  const scene = await openHeld(t, { runs: 2, slots: 1 });
+  const { starts, runIds, left } = scene;
+  const [runId, other] = runIds as [string, string];
+  starts.fill(noTurn, ['sample/main']);
+  for (const each of runIds) {
+    t.equal(starts.takeUp(await rowsOf(scene, each)), true);
+  }
+  t.equal(starts.spare, -2);
+  scene.ring(100);
+  t.same(left, []);
+  const started = scene.transactions(1);
+  starts.fill(noTurn, []);
+  await started;
+  starts.fill(noTurn, ['sample/main']);
+  scene.ring(1_000);
+  t.same(left, [other]);
+  scene.ring(1_000);
+  t.same(left, [other, other], 'as long as it is not taken away');
+  starts.forget(other);
+  scene.ring(60_000);
+  t.same(left, [other, other]);
+  t.equal(starts.spare, 0);
+  t.match(await statusesOf(scene, runId), { a: 'running' });
 });

@@ -9,12 +9,17 @@ export type AnsweredRows = readonly Readonly<Record<string, unknown>>[];
 
 export class Asked {
   readonly #pool: Pool;
+  readonly #doing: string;
   readonly #pending = new Set<Promise<unknown>>();
   #isClosing = false;
 
-  /** Opens no session before it is asked for something; one that does not answer in that time is given up. */
-  constructor(url: string, answerMsMax?: number) {
+  /**
+   * Opens no session before it is asked for something; one that does not answer in that time is given up. `doing`
+   * completes the sentence "cannot …".
+   */
+  constructor({ url, doing, answerMsMax }: { readonly url: string; readonly doing: string; answerMsMax?: number }) {
     this.#pool = new Pool(url, 1, answerMsMax);
+    this.#doing = doing;
   }
 
   /** Throws what the database refuses, as it is told to people. */
@@ -23,7 +28,7 @@ export class Asked {
     try {
       const [answer] = await connection.exchange([statement(sql, values)]);
       if (answer === undefined || 'error' in answer) {
-        throw toEdgeError(answer?.error, 'look after leases');
+        throw toEdgeError(answer?.error, this.#doing);
       }
       return answer.rows;
     } finally {

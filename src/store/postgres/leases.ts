@@ -112,10 +112,10 @@ export type LeasesOptions = {
 /** Opens no session before it is asked for something. */
 export function openLeases(options: LeasesOptions): Leases {
   const { url, leaseMs } = options;
-  const session = new Asked(url);
+  const session = new Asked({ url, doing: 'look after leases' });
   // On a session of its own: nothing that waits for a lock must keep it from being said in time that one lives.
-  const beats = new Asked(url, Math.max(beatMsMin, Math.floor(leaseMs / 4)));
-  const contents = new Asked(url);
+  const beats = new Asked({ url, doing: 'renew a lease', answerMsMax: Math.max(beatMsMin, Math.floor(leaseMs / 4)) });
+  const contents = new Asked({ url, doing: 'share the files of packages' });
   let listener: Listener | null = null;
   const ask = (sql: string, values: Values) => session.ask(sql, values);
   const renew = async (workerId: string) => (await beats.ask(renewSql, { workerId, leaseMs })).length === 1;

@@ -2,7 +2,7 @@
 // its entry in `migrations`, so that a kill at any point leaves whole steps only. Decides nothing about when.
 import { EdgeError } from '../../core/errors.ts';
 import { Connection, type Statement } from './connection.ts';
-import { toEdgeError } from './failure.ts';
+import { isServerError, toEdgeError } from './failure.ts';
 import { migrations } from './migrations.generated.ts';
 import { statement, type Values } from './query.ts';
 import { rolesSql } from './roles.generated.ts';
@@ -15,6 +15,10 @@ const becomeOwnerSql = 'SET ROLE ql3_owner';
 const hasHistorySql = "SELECT to_regclass('ql3.migrations') IS NOT NULL AS found";
 const historySql = 'SELECT id, sha256 FROM ql3.migrations ORDER BY id';
 const recordSql = 'INSERT INTO ql3.migrations (id, sha256) VALUES (:id, :sha256)';
+
+/** What to do where the schema is not there, or this login may not make it. */
+export const migrateHint = 'run `migrate` with a login that is a member of ql3_owner, or may make roles and schemas';
+const insufficientPrivilege = '42501';
 
 export type Applied = { readonly id: string; readonly sha256: string };
 
@@ -40,7 +44,12 @@ export async function migratePostgres({ url }: { readonly url: string }): Promis
     }
     return pending.map(({ id }) => id);
   } catch (error) {
-    throw toEdgeError(error, 'migrate the database');
+    throw isServerError(error) && error.code === insufficientPrivilege
+      ? new EdgeError('unavailable', `cannot migrate the database: ${error.message}`, {
+          cause: error,
+          hint: migrateHint,
+        })
+      : toEdgeError(error, 'migrate the database');
   } finally {
     await connection.end();
   }

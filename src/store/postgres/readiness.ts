@@ -5,7 +5,7 @@ import { compareCatalogs, readCatalog } from './catalog.ts';
 import { catalogManifest } from './catalog-manifest.ts';
 import type { Connection } from './connection.ts';
 import { toEdgeError } from './failure.ts';
-import { ask, findPending, readHistory } from './migrate.ts';
+import { ask, findPending, migrateHint, readHistory } from './migrate.ts';
 
 /** What the last migration sets. */
 export const capability = { name: 'control-core', version: 46 } as const;
@@ -43,7 +43,7 @@ export async function checkReadiness(connection: Connection): Promise<StoreInfo>
     const pending = findPending(await readHistory(connection)).map(({ id }) => id);
     if (pending.length > 0) {
       throw new EdgeError('unavailable', `the database is older than this program: it lacks ${pending.join(', ')}`, {
-        hint: 'run `migrate` with a login that is a member of ql3_owner, or may make roles and schemas',
+        hint: migrateHint,
       });
     }
     refuseLogin(server);

@@ -19,7 +19,6 @@ import { createLooks } from './looks.ts';
 import { Pool } from './pool.ts';
 import { checkReadiness } from './readiness.ts';
 import { createReads } from './reads.ts';
-import { isAdmission } from './scope.ts';
 
 export type PostgresStoreOptions = {
   /** `postgres://user:password@host/database`, with whatever else libpq's URLs say. */
@@ -124,20 +123,9 @@ function createStore({ info, pool, carrying, report }: StoreParts): PostgresStor
     committed: (settled: readonly Settled[]) => hooks?.committed(settled),
     doubted: () => hooks?.doubted?.(),
   };
-  const admissions = createGroups({
-    ...grouping,
-    kind: groupOfAdmissions(carrying),
-    alone: (member) => operate({ ...member, lease: null }),
-  });
-  const runs = createGroups({
-    ...grouping,
-    kind: groupOfRuns(carrying),
-    alone: operate,
-  });
-  const carry = (operation: Operation) =>
-    isAdmission(operation)
-      ? admissions({ operation })
-      : operate({ operation, lease: null, freshIds: carrying.drawIds(operation) });
+  const runs = createGroups({ ...grouping, kind: groupOfRuns(carrying), alone: operate });
+  const alone = (member: Member) => operate({ ...member, lease: null });
+  const others = createGroups({ ...grouping, kind: groupOfAdmissions(carrying), alone });
   return {
     info,
     get roundTrips() {
@@ -148,7 +136,7 @@ function createStore({ info, pool, carrying, report }: StoreParts): PostgresStor
       hooks = attached;
     },
     submit: <O>(operation: Operation<O>) =>
-      lanes.accept(findRun(requestsOf(operation)), () => carry(operation)) as Promise<O>,
+      lanes.accept(findRun(requestsOf(operation)), () => others({ operation })) as Promise<O>,
     submitUnder: <O>(operation: Operation<O>, lease: Lease) =>
       lanes.accept(lease.runId, () => runs({ operation, lease })) as Promise<O>,
     read: <N extends ReadName>(request: ReadRequest<N>): Promise<Reads[N]['rows']> =>

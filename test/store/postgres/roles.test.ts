@@ -1,5 +1,6 @@
 // What each login may do: a runtime starts and carries on runs and reads no trust; nobody changes history.
 import t from 'tap';
+import { migratePostgres } from '../../../src/postgres.ts';
 import { admit } from '../../../src/protocol/admit.ts';
 import { advance } from '../../../src/protocol/advance.ts';
 import { cancel } from '../../../src/protocol/cancel.ts';
@@ -162,7 +163,21 @@ t.test('not even the owner changes history', async (t) => {
 });
 
 t.test('a login without the role is told so before anything else', async (t) => {
-  await t.rejects(openScene(t, databases.urlOf(database, 'stranger')), { code: 'unavailable' });
+  await t.rejects(openScene(t, databases.urlOf(database, 'stranger')), {
+    code: 'unavailable',
+    hint: /grant this login ql3_runtime/,
+  });
+});
+
+t.test('a login that may not migrate is told who may', async (t) => {
+  const fresh = 'fresh_for_runner';
+  await databases.query('postgres', `CREATE DATABASE ${fresh}`);
+  t.teardown(() => databases.drop(fresh));
+  await t.rejects(migratePostgres({ url: databases.urlOf(fresh, 'runner') }), {
+    code: 'unavailable',
+    message: /^cannot migrate the database: /,
+    hint: /may make roles and schemas/,
+  });
 });
 
 t.test('a runtime prunes whole runs that have ended, and no other; their plans are remembered', async (t) => {
