@@ -4,6 +4,9 @@ CREATE TABLE ql3.workers (
   worker_id ql3.portable_id PRIMARY KEY,
   -- Where its commands run: boot and run directory, then its process.
   described text NOT NULL CHECK (octet_length(described) BETWEEN 1 AND 4096),
+  -- Equal for those that can look after each other's commands.
+  place text NOT NULL GENERATED ALWAYS AS (regexp_replace(described, ' process [0-9]+$', '')) STORED,
+  registered_at timestamptz NOT NULL DEFAULT clock_timestamp(),
   expires_at timestamptz NOT NULL
 );
 

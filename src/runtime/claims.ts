@@ -23,6 +23,8 @@ export class Claims {
   /** Uptimes at which runs have ended here, the latest `concurrency` of them. */
   #endedMs: number[] = [];
   #isUnderWay = false;
+  /** Whether the next one is sent without room as well: for what was left in this place. */
+  #isDue = false;
   #isAskedAgain = false;
 
   constructor(options: ClaimsOptions) {
@@ -36,6 +38,12 @@ export class Claims {
   noteEnd(): void {
     const { clock, concurrency } = this.#options;
     this.#endedMs = [...this.#endedMs, clock.observe().uptimeMs].slice(-concurrency);
+  }
+
+  /** From time to time: also where there is room for nothing new. */
+  look(): void {
+    this.#isDue = true;
+    this.soon();
   }
 
   soon(): void {
@@ -68,8 +76,10 @@ export class Claims {
     const sinceMs = clock.observe().uptimeMs - lookBackMs;
     this.#endedMs = this.#endedMs.filter((endedMs) => endedMs > sinceMs);
     const wanted = room(this.#endedMs.length);
-    if (wanted > 0) {
-      await claim(wanted);
+    const isDue = this.#isDue;
+    this.#isDue = false;
+    if (wanted > 0 || isDue) {
+      await claim(Math.max(0, wanted));
     }
   }
 }

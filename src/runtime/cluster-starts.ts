@@ -48,7 +48,7 @@ export class ClusterStarts implements StartsPort {
   readonly #options: ClusterStartsOptions;
   #isOpen = false;
   /** Runs to look at, in the order in which they were touched. */
-  readonly #touched = new Set<string>();
+  #touched: Set<string> = new Set();
   /** Touched again when a slot becomes free. */
   readonly #waiting = new Set<string>();
   readonly #slots: Slots;
@@ -177,6 +177,10 @@ export class ClusterStarts implements StartsPort {
 
   fill(_turn: Turn, running: readonly string[]): void {
     if (this.#slots.setRunning(running)) {
+      // One of these may fit now; last, for it may as well not.
+      for (const runId of this.#full.values()) {
+        this.#touched.add(runId);
+      }
       this.#resume();
     } else {
       this.#lookSoon();
@@ -185,12 +189,8 @@ export class ClusterStarts implements StartsPort {
 
   /** Who has waited comes first. */
   #resume(): void {
-    const touched = [...this.#waiting, ...this.#full.values(), ...this.#touched];
+    this.#touched = new Set([...this.#waiting, ...this.#touched]);
     this.#waiting.clear();
-    this.#touched.clear();
-    for (const runId of touched) {
-      this.#touched.add(runId);
-    }
     this.#lookSoon();
   }
 

@@ -209,7 +209,7 @@ export class Worker {
       await this.#haltAsked();
       await this.#compareHeld();
       await this.#settleLeft();
-      this.#claims.soon();
+      this.#claims.look();
     }
   }
 

@@ -30,12 +30,17 @@ export type WorkerState = {
 export type Leases = {
   /** How long a worker lives from one word of it to the next. */
   readonly leaseMs: number;
+  /** `described`: its place, which is equal for those that can look after each other's commands, and its process. */
   register(workerId: string, described: string): Promise<void>;
   /** The database's clock. */
   time(): Promise<number>;
   /** Lives on; false where its time was over: then it is over for good. */
   renew(workerId: string): Promise<boolean>;
-  /** Claims at most `limit` running runs that nobody holds, oldest first. `full`: `package/workflow` to leave out. */
+  /**
+   * Claims at most `limit` running runs that nobody holds, oldest first; of another place's what was started there only
+   * when that place has had its time; and whatever a worker that is over has started in this one's own. `full`:
+   * `package/workflow` to leave out.
+   */
   claim(workerId: string, limit: number, full?: readonly string[]): Promise<readonly Lease[]>;
   /** Of a run that has ended, or was set aside. */
   drop(lease: Lease): Promise<void>;
@@ -43,7 +48,7 @@ export type Leases = {
   release(lease: Lease): Promise<void>;
   /** All that a worker holds, as the database knows it. */
   held(workerId: string): Promise<readonly HeldLease[]>;
-  /** Gives up everything: others claim it at once. */
+  /** Gives up everything: others claim it at once, and what runs on only workers of the same place. */
   resign(workerId: string): Promise<void>;
   /** Runs of a worker with a cancel intent that it has not carried out yet. */
   toHalt(workerId: string): Promise<readonly string[]>;

@@ -155,16 +155,17 @@ t.test(
   },
 );
 
-t.test('what ends while the database is away is recorded as it was when that is back', async (t) => {
+t.test('what ends while the database is away from all is recorded as it was when that is back', async (t) => {
   const scene = await openScene(t);
   const { ground, gated } = scene;
   const way = await openProxy(ground.databases.server);
   t.teardown(() => way.close());
-  const cutOff = ground.serve('machine', { url: way.urlOf(ground.database, ground.databases.server.superuser) });
+  const url = way.urlOf(ground.database, ground.databases.server.superuser);
+  const cutOff = ['machine', 'another', 'a third'].map((machine) => ground.serve(machine, { url }));
   const runId = await startAtGate(scene);
   way.refuse(true);
   way.cutAll();
-  await ground.until(() => /the lease of this worker is over/.test(cutOff.said()));
+  await ground.until(() => cutOff.every(({ said }) => /the lease of this worker is over/.test(said())));
   gated.release();
   await ground.until(() => kindsOf(gated).includes('end'));
   t.same(kindsOf(gated), ['begin', 'end'], 'nothing starts without a lease');
@@ -183,10 +184,15 @@ t.test('a runtime that is told to end gives its runs up at once: stopped, or lef
   const { ground, gated } = scene;
   const first = ground.serve('machine');
   const leftId = await startAtGate(scene);
+  const former = await workerOf(ground, leftId);
   await end(first, 'SIGQUIT');
-  t.notOk((await ground.leases.find(leftId))?.isHeld);
+  // What runs on is kept for whoever comes next on that machine.
+  const elsewhere = ground.serve('elsewhere');
+  await elsewhere.ready;
+  t.equal(await workerOf(ground, leftId), former);
   const second = ground.serve('machine');
-  await ground.until(async () => (await ground.leases.find(leftId))?.isHeld === true);
+  await ground.until(async () => (await workerOf(ground, leftId)) !== former);
+  await end(elsewhere, 'SIGTERM');
   gated.release();
   await ground.until(() => isOver(ground, leftId));
   t.equal((await ground.show(leftId)).run.status, 'succeeded');

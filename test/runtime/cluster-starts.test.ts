@@ -43,11 +43,13 @@ function createAlarms(clock: Clock) {
   return { alarm, ring };
 }
 
-/** A worker of so many runs and slots; its first start tells it that the workflow has no limit. */
-async function openHeld(t: Test, { runs, slots }: { readonly runs: number; readonly slots: number }) {
+type Held = { readonly runs: number; readonly slots: number; readonly concurrency?: number | null };
+
+/** A worker of so many runs and slots; its first start tells it whether the workflow has a limit. */
+async function openHeld(t: Test, { runs, slots, concurrency = null }: Held) {
   const url = databases.urlOf(await createDatabase(t, databases));
   const scene = await openScene(t, url);
-  await installRevision(scene, sampleRevision({ steps: { a: [], b: ['a'], c: ['a'] } }));
+  await installRevision(scene, sampleRevision({ steps: { a: [], b: ['a'], c: ['a'] }, workflow: { concurrency } }));
   const leases = openTestLeases(t, url);
   await leases.register('worker', 'a test');
   const clock = realClock();
@@ -198,4 +200,21 @@ t.test('a run that finds no slot for a second is left to others; one that finds 
   scene.ring(60_000);
   t.same(left, [other, other]);
   t.match(await statusesOf(scene, runId), { a: 'running' });
+});
+
+t.test('a run of a workflow that is full is looked at from time to time, and not without end', async (t) => {
+  const scene = await openHeld(t, { runs: 1, slots: 4, concurrency: 1 });
+  const { starts, runIds, told } = scene;
+  const refused = scene.transactions(1);
+  starts.touch(runIds[0]!);
+  await refused;
+  for (let turn = 0; turn < 8; turn += 1) {
+    await scene.store.read(read('runCounts', {}));
+  }
+  t.same(told, [['admit-attempt']]);
+  t.same(starts.full, ['sample/main']);
+  const again = scene.transactions(1);
+  scene.ring(500);
+  await again;
+  t.same(told, [['admit-attempt']]);
 });

@@ -83,7 +83,7 @@ export const catalogManifest: Readonly<Record<string, string>> = {
   'table runs': '2f7136a5d5aff68a',
   'table set_aside': '9c16df182de2dc14',
   'table step_runs': '787d92739871c15b',
-  'table workers': 'b620a96e48086564',
+  'table workers': '36b954a2c0587bfb',
   'trigger automation_publications_stay': '21974e1dcba64e68',
   'trigger materialized_revisions_stay': '255860997f8cdf7e',
   'trigger package_files_stay': 'fa5bf7d8ff209e58',

@@ -21,15 +21,45 @@ const renewSql = `UPDATE ql3.workers SET expires_at = clock_timestamp() + :lease
 // One statement, READ COMMITTED. The run's row is locked first, which a transaction under an old lease holds as well;
 // its lease is compared with what was seen. Rows of workers that are over are written as they are: a renewal that has
 // begun in time is waited for and seen, and one that comes behind looks at the time again.
-const claimSql = `WITH free AS MATERIALIZED (
+//
+// A worker of the same place may follow at once, also where it has no slot: it sees what runs. To any other one what was
+// started is lost, so that it waits: until it has lived for a lease (where all come back at the same time, as after a
+// database that was away, each finds its own first), and for as long again where a worker of that place lives.
+const claimSql = `WITH me AS MATERIALIZED (
+    SELECT place, registered_at < clock_timestamp() - :leaseMs::integer * interval '1 millisecond' AS is_settled
+    FROM ql3.workers WHERE worker_id = :workerId AND expires_at > clock_timestamp()
+  ), ours AS MATERIALIZED (
+    SELECT r.run_id, l.token, w.worker_id AS former
+    FROM me
+    JOIN ql3.workers AS w ON w.place = me.place AND w.expires_at < clock_timestamp()
+    JOIN ql3.run_leases AS l ON l.worker_id = w.worker_id
+    JOIN ql3.runs AS r ON r.run_id = l.run_id
+    WHERE r.status = 'running'
+      AND NOT EXISTS (SELECT FROM ql3.set_aside AS s WHERE s.run_id = r.run_id)
+      AND EXISTS (SELECT FROM ql3.run_attempts AS a WHERE a.run_id = r.run_id AND a.status IN ('starting', 'running'))
+    FOR UPDATE OF r SKIP LOCKED
+  ), free AS MATERIALIZED (
     SELECT r.run_id, coalesce(l.token, 0) AS token, w.worker_id AS former
-    FROM ql3.runs AS r
+    FROM me CROSS JOIN ql3.runs AS r
     LEFT JOIN ql3.run_leases AS l ON l.run_id = r.run_id
     LEFT JOIN ql3.workers AS w ON w.worker_id = l.worker_id
     WHERE r.status = 'running'
       AND NOT EXISTS (SELECT FROM ql3.set_aside AS s WHERE s.run_id = r.run_id)
       AND (l.run_id IS NULL
-        OR l.held_until < clock_timestamp() AND coalesce(w.expires_at < clock_timestamp(), true))
+        OR coalesce(w.expires_at < clock_timestamp(), true) AND (
+          w.place = me.place
+          OR l.held_until < clock_timestamp() AND (
+            NOT EXISTS (
+              SELECT FROM ql3.run_attempts AS a WHERE a.run_id = r.run_id AND a.status IN ('starting', 'running')
+            )
+            OR me.is_settled AND (
+              greatest(l.held_until, w.expires_at) < clock_timestamp() - :leaseMs::integer * interval '1 millisecond'
+              OR NOT EXISTS (
+                SELECT FROM ql3.workers AS n WHERE n.place = w.place AND n.expires_at > clock_timestamp()
+              )
+            )
+          )
+        ))
       AND NOT jsonb_exists(:full, r.package_name || '/' || r.workflow_id)
     ORDER BY r.created_at_ms, r.plan_digest
     LIMIT :limit
@@ -48,10 +78,11 @@ const claimSql = `WITH free AS MATERIALIZED (
   )
   INSERT INTO ql3.run_leases AS held (run_id, worker_id, token, held_until)
   SELECT run_id, :workerId, token + 1, clock_timestamp() + :leaseMs::integer * interval '1 millisecond'
-  FROM free WHERE former IS NULL OR former IN (SELECT worker_id FROM over_now)
+  FROM (SELECT * FROM ours UNION SELECT * FROM free) AS either
+  WHERE former IS NULL OR former IN (SELECT worker_id FROM over_now)
   ON CONFLICT (run_id) DO UPDATE
     SET worker_id = excluded.worker_id, token = excluded.token, held_until = excluded.held_until, has_halted = false
-    WHERE held.token = excluded.token - 1 AND held.held_until < clock_timestamp()
+    WHERE held.token = excluded.token - 1
   RETURNING run_id, token`;
 // Its token stays, so that it never fits twice; a worker of that name there is none.
 const releaseSql = `UPDATE ql3.run_leases AS l SET worker_id = 'nobody', held_until = '-infinity'
@@ -71,8 +102,17 @@ const heldSql = `SELECT l.run_id, l.token,
     NOT EXISTS (SELECT FROM ql3.open_runs AS r WHERE r.run_id = l.run_id) AS is_over
   FROM ql3.run_leases AS l WHERE l.worker_id = :workerId`;
 const timeSql = 'SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now_ms';
-const resignSql = `WITH gone AS (DELETE FROM ql3.workers WHERE worker_id = :workerId)
-  UPDATE ql3.run_leases SET held_until = '-infinity' WHERE worker_id = :workerId`;
+// What runs on is kept for whoever comes next in that place; for no longer than if nothing had been said.
+const resignSql = `WITH gone AS (
+    UPDATE ql3.workers SET expires_at = clock_timestamp() WHERE worker_id = :workerId AND expires_at > clock_timestamp()
+  )
+  UPDATE ql3.run_leases AS l SET held_until = CASE
+    WHEN EXISTS (
+      SELECT FROM ql3.run_attempts AS a WHERE a.run_id = l.run_id AND a.status IN ('starting', 'running')
+    ) THEN clock_timestamp() + :leaseMs::integer * interval '1 millisecond'
+    ELSE '-infinity'
+  END
+  WHERE l.worker_id = :workerId`;
 const toHaltSql = `SELECT l.run_id FROM ql3.run_leases AS l JOIN ql3.runs AS r ON r.run_id = l.run_id
   WHERE l.worker_id = :workerId AND NOT l.has_halted AND r.status = 'running'
     AND r.record ->> 'cancelRequestedAtMs' IS NOT NULL`;
@@ -132,7 +172,7 @@ export function openLeases(options: LeasesOptions): Leases {
     drop: gather(async (ended: readonly Lease[]) => void (await ask(dropSql, { leases: JSON.stringify(ended) }))),
     release: gather(async (left: readonly Lease[]) => void (await ask(releaseSql, { leases: JSON.stringify(left) }))),
     held: async (workerId) => (await ask(heldSql, { workerId })).map((row) => readHeld(row, workerId)),
-    resign: async (workerId) => void (await ask(resignSql, { workerId })),
+    resign: async (workerId) => void (await ask(resignSql, { workerId, leaseMs })),
     toHalt: async (workerId) => (await ask(toHaltSql, { workerId })).map((row) => `${row['run_id']}`),
     noteHalted: async (lease) => void (await ask(haltedSql, lease)),
     async find(runId) {

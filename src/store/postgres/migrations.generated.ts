@@ -19,7 +19,7 @@ export const migrations: readonly { readonly id: string; readonly sha256: string
   },
   {
     id: 'pg-0047-runtime-leases',
-    sha256: '2be61fbbdd1801ba20086f669af76c4c292198e08f10a9dc384b95f3e87f4f23',
+    sha256: 'da291d667b3a02b78549c611633b439694d7863cb5cd7b514b47e8ba93958def',
     sql: sql3,
   },
 ];

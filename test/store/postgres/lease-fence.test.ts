@@ -69,7 +69,7 @@ t.test('a token that is older is refused, also when the same worker has a newer 
   const held = await openHeld(t);
   await held.endHold('holder');
   await held.expire('holder');
-  await held.leases.register('next', 'there');
+  await held.leases.register('next', 'here');
   t.match(await held.leases.claim('next', 1), [{ token: 2 }]);
   await refuseAll(t, held, { ...held.lease, workerId: 'next' });
   await refuseAll(t, held, held.lease);

@@ -184,7 +184,7 @@ t.test(
     const scene = await openLeaseScene(t, databases);
     const claimer = openTestLeases(t, scene.url);
     const counts = { written: 0, refused: 0, claimed: 0 };
-    await scene.leases.register('new', 'there');
+    await scene.leases.register('new', 'here');
     for (let round = 0; round < 60; round += 1) {
       const [runId] = (await scene.startRuns(1)) as [string];
       await scene.store.submit(operation(advance, { runId }));

@@ -57,6 +57,10 @@ export async function openLeaseScene(t: Pick<Test, 'teardown'>, databases: TestD
     async expire(workerId: string): Promise<void> {
       await query(`UPDATE ql3.workers SET expires_at = now() - interval '1 second' ${where(workerId)}`);
     },
+    /** The worker has lived for a lease. */
+    async settle(workerId: string): Promise<void> {
+      await query(`UPDATE ql3.workers SET registered_at = now() - interval '1 hour' ${where(workerId)}`);
+    },
     /** What is claimed is held for a while whatever is known of its worker: that while is over. */
     async endHold(workerId: string): Promise<void> {
       await query(`UPDATE ql3.run_leases SET held_until = now() - interval '1 second' ${where(workerId)}`);

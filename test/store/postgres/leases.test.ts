@@ -150,7 +150,7 @@ t.test('who resigns gives everything up at once, and lives no more', async (t) =
   t.same(await leases.claim('two', 64), []);
   await leases.resign('one');
   t.equal(await leases.renew('one'), false);
-  t.same(await leases.find(runIds[0]!), { isHeld: false, workerId: 'one', described: '', hasHalted: false });
+  t.same(await leases.find(runIds[0]!), { isHeld: false, workerId: 'one', described: 'here', hasHalted: false });
   t.same(
     (await leases.claim('two', 64)).map(({ runId, token }) => [runId, token]),
     runIds.map((runId) => [runId, 2]),
@@ -197,7 +197,7 @@ t.test('a worker is told of cancel intents of its runs until it has carried them
   const [runId] = (await scene.startRuns(2)) as [string, string];
   await beginStep(scene, runId, 'one');
   await leases.register('one', 'here');
-  await leases.register('two', 'there');
+  await leases.register('two', 'here');
   const [lease] = await leases.claim('one', 1);
   await leases.claim('two', 1);
   t.same(await leases.toHalt('one'), []);
@@ -214,6 +214,75 @@ t.test('a worker is told of cancel intents of its runs until it has carried them
   t.match(await leases.claim('two', 64), [{ runId, token: 2 }]);
   t.match(await leases.find(runId), { hasHalted: false, workerId: 'two' }, 'who claims it begins anew');
   t.same(await leases.toHalt('two'), [runId]);
+});
+
+t.test('what was started is left to its own place: for as long as that may have come back late', async (t) => {
+  const scene = await openLeaseScene(t, databases);
+  const { leases } = scene;
+  const [started, ready] = (await scene.startRuns(2)) as [string, string];
+  await beginStep(scene, started, 'one');
+  await leases.register('one', 'here process 1');
+  t.equal((await leases.claim('one', 64)).length, 2);
+  await scene.expire('one');
+  await scene.endHold('one');
+  await leases.register('far', 'there process 1');
+  t.match(await leases.claim('far', 64), [{ runId: ready }], 'nothing of that one can be lost');
+  // Whoever has just come may have come back with all others.
+  t.same(await leases.claim('far', 64), []);
+  await scene.settle('far');
+  await leases.register('near', 'here process 2');
+  t.same(await leases.claim('far', 64), [], 'somebody is there');
+  await scene.expire('near');
+  t.match(await leases.claim('far', 64), [{ runId: started, token: 2 }], 'nobody is');
+});
+
+t.test('what was started goes to another place when its own has not come back to it for a lease', async (t) => {
+  const scene = await openLeaseScene(t, databases);
+  const { leases } = scene;
+  const [started] = (await scene.startRuns(1)) as [string];
+  await beginStep(scene, started, 'one');
+  await leases.register('one', 'here process 1');
+  await leases.register('near', 'here process 2');
+  await leases.register('far', 'there process 1');
+  await scene.settle('far');
+  await leases.claim('one', 64);
+  await scene.expire('one');
+  await scene.endHold('one');
+  t.same(await leases.claim('far', 64), []);
+  await scene.query(`UPDATE ql3.workers SET expires_at = now() - interval '1 hour' WHERE worker_id = 'one'`);
+  t.same(await leases.claim('far', 64), [], 'what is held counts as well');
+  await scene.query(`UPDATE ql3.run_leases SET held_until = now() - interval '1 hour'`);
+  t.match(await leases.claim('far', 64), [{ runId: started, token: 2 }]);
+});
+
+t.test('what runs on behind one that resigned waits for the next one in its place', async (t) => {
+  const scene = await openLeaseScene(t, databases);
+  const { leases } = scene;
+  const [started, ready, other] = (await scene.startRuns(3)) as [string, string, string];
+  await beginStep(scene, started, 'one');
+  await beginStep(scene, other, 'one');
+  await leases.register('one', 'here process 1');
+  await leases.register('far', 'there process 1');
+  await scene.settle('far');
+  await leases.claim('one', 64);
+  await leases.resign('one');
+  t.match(await leases.find(started), { isHeld: true, workerId: 'one' });
+  t.same(idsOf(await leases.claim('far', 64)), [ready]);
+  t.same(await leases.claim('far', 64), []);
+  await leases.register('near', 'here process 2');
+  t.same(idsOf(await leases.claim('near', 0)).sort(), [started, other].sort(), 'at once, and all of it');
+  await leases.resign('near');
+  await scene.endHold('near');
+  t.same(idsOf(await leases.claim('far', 64)).sort(), [started, other].sort(), 'and nobody waits for ever');
+});
+
+t.test('a worker whose time is over claims nothing', async (t) => {
+  const { leases, startRuns, expire } = await openLeaseScene(t, databases);
+  await startRuns(1);
+  t.same(await leases.claim('unknown', 1), []);
+  await leases.register('one', 'here');
+  await expire('one');
+  t.same(await leases.claim('one', 1), []);
 });
 
 t.test('what was never claimed is found nowhere', async (t) => {

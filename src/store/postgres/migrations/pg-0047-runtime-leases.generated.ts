@@ -3,6 +3,8 @@ export const sql = `\
 CREATE TABLE ql3.workers (
 worker_id ql3.portable_id PRIMARY KEY,
 described text NOT NULL CHECK (octet_length(described) BETWEEN 1 AND 4096),
+place text NOT NULL GENERATED ALWAYS AS (regexp_replace(described, ' process [0-9]+$', '')) STORED,
+registered_at timestamptz NOT NULL DEFAULT clock_timestamp(),
 expires_at timestamptz NOT NULL
 );
 CREATE TABLE ql3.run_leases (
