@@ -4,7 +4,7 @@
 import type { AttemptFacts } from '../core/completion.ts';
 import { EdgeError, isEdgeError, stopOnDefect } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
-import type { RunAttempt, RunRows, Span } from '../core/records.ts';
+import type { Run, RunAttempt, RunRows, Span } from '../core/records.ts';
 import { isTerminalAttempt } from '../core/states.ts';
 import type { AttemptEnd } from '../executor/attempt-end.ts';
 import type { Executor } from '../executor/executor.ts';
@@ -73,13 +73,14 @@ async function setAsideStrays({ store, log }: Pick<RecoveryOptions, 'store' | 'l
 
 /**
  * Settles or takes over every attempt of one run that has not ended, stops what an intent asks to stop, and moves the
- * run on. Answers the run as it was. Throws `damaged`, and what the storage throws at a read.
+ * run on. `noteRun` is told of the run when its attempts are looked after, and before anything of it is started. Throws
+ * `damaged`, and what the storage throws at a read.
  */
-export async function recoverRun(options: RecoveryOptions, runId: string): Promise<RunRows | null> {
+export async function recoverRun(options: RecoveryOptions, runId: string, noteRun: (run: Run) => void): Promise<void> {
   const { store, attempts } = options;
   const rows = await store.read(read('run', { runId }));
   if (rows === null) {
-    return null;
+    return;
   }
   for (const attempt of rows.attempts.values()) {
     if (attempts.has(attempt.id)) {
@@ -88,12 +89,12 @@ export async function recoverRun(options: RecoveryOptions, runId: string): Promi
       await recoverAttempt(options, rows, attempt);
     }
   }
+  noteRun(rows.run);
   const isCancelled = rows.run.cancelRequestedAtMs !== null;
   if (isCancelled || !options.starts.takeUp(rows)) {
     const next: Operation = isCancelled ? operation(converge, { runId }) : operation(advance, { runId });
     await move(options, runId, next);
   }
-  return rows;
 }
 
 /** A full disk must not keep the process from starting: what cannot be written now is offered again. */

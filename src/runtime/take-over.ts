@@ -45,10 +45,12 @@ export class TakeOver {
 
   /** The same for one run; a run that is unknown is no error. */
   async recover(runId: string): Promise<void> {
-    const rows = await recoverRun(this.#options, runId);
-    if (rows !== null && this.#options.drives) {
-      this.#options.deadlines.hold(rows.run);
-    }
+    const { deadlines, drives } = this.#options;
+    await recoverRun(this.#options, runId, (run) => {
+      if (drives) {
+        deadlines.hold(run);
+      }
+    });
   }
 
   /** From now on what is ready is started. */

@@ -45,6 +45,7 @@ export function writeGated(root: string): Gated {
       'single-gate': { concurrency: 1, steps: { only: { task: 'wait' } } },
       later: { steps: { only: { task: 'fails' } } },
       patient: { timeout: '1m', steps: { only: { task: 'nothing' }, next: { task: 'nothing', needs: ['only'] } } },
+      hasty: { timeout: '1s', steps: { only: { task: 'wait' } } },
       quick: { steps: { only: { task: 'nothing' } } },
       speaking: { steps: { say: { task: 'say' } } },
       again: { steps: { first: { task: 'wait-again' }, second: { task: 'after', needs: ['first'] } } },

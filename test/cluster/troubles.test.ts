@@ -160,3 +160,13 @@ t.test('a timeout that began on one machine has as much left on another, however
   t.same(await ground.idle(60), []);
   t.equal((await ground.show(runId)).run.status, 'succeeded');
 });
+
+t.test('a run whose time was over before anybody had it times out, and nothing of it starts', async (t) => {
+  const { ground, gated } = await openScene(t);
+  const runId = await ground.start(gatedName, 'hasty');
+  await ground.until(async () => (await ground.leases.time()) > (await ground.show(runId)).run.createdAtMs + 1_000);
+  ground.serve('one');
+  await ground.until(async () => (await ground.show(runId)).run.status !== 'running');
+  t.equal((await ground.show(runId)).run.status, 'timed_out');
+  t.same(gated.lines(), []);
+});

@@ -22,9 +22,9 @@ const renewSql = `UPDATE ql3.workers SET expires_at = clock_timestamp() + :lease
 // its lease is compared with what was seen. Rows of workers that are over are written as they are: a renewal that has
 // begun in time is waited for and seen, and one that comes behind looks at the time again.
 //
-// A worker of the same place may follow at once, also where it has no slot: it sees what runs. To any other one what was
-// started is lost, so that it waits: until it has lived for a lease (where all come back at the same time, as after a
-// database that was away, each finds its own first), and for as long again where a worker of that place lives.
+// A worker of the same place may follow at once, also where it has no slot: it sees what runs. To any other one what
+// was started is lost, so that it waits: until it has lived for a lease (where all come back at the same time, as after
+// a database that was away, each finds its own first), and for as long again where a worker of that place lives.
 const claimSql = `WITH me AS MATERIALIZED (
     SELECT place, registered_at < clock_timestamp() - :leaseMs::integer * interval '1 millisecond' AS is_settled
     FROM ql3.workers WHERE worker_id = :workerId AND expires_at > clock_timestamp()
