@@ -362,16 +362,15 @@ export class Worker {
       .finally(() => this.#options.onOver(left));
   }
 
-  /** Commands that were left running and given up elsewhere are ended as leftovers, until nobody holds their run. */
+  /** Commands that were left running and given up elsewhere are ended as leftovers, until their run is here or over. */
   async #settleLeft(): Promise<void> {
-    const { leases, place } = this.#options;
+    const { leases } = this.#options;
     for (const runId of this.#left) {
-      const state = this.#store.held.has(runId) ? null : await leases.find(runId);
-      const isOurs = this.#store.held.has(runId) || (state?.described.startsWith(`${place} `) ?? false);
-      if (isOurs || state === null) {
+      const isHere = this.#store.held.has(runId);
+      if (isHere || (await leases.find(runId)) === null) {
         this.#left.delete(runId);
       }
-      if (!isOurs) {
+      if (!isHere) {
         await this.#engine?.runtime.leftovers.sweep();
       }
     }

@@ -162,6 +162,7 @@ t.test('what ends while the database is away from all is recorded as it was when
   t.teardown(() => way.close());
   const url = way.urlOf(ground.database, ground.databases.server.superuser);
   const cutOff = ['machine', 'another', 'a third'].map((machine) => ground.serve(machine, { url }));
+  await Promise.all(cutOff.map(({ ready }) => ready));
   const runId = await startAtGate(scene);
   way.refuse(true);
   way.cutAll();

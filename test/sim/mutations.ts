@@ -250,6 +250,48 @@ const tested: readonly Mutation[] = [
     to: "      db.exec('COMMIT');\n",
     caughtBy: ['test/store/sqlite/migrate.test.ts'],
   },
+  {
+    name: 'an end and the start that takes its slot are counted both',
+    file: 'src/runtime/slots.ts',
+    from: 'take: () => this.#kept.delete(slot)',
+    to: 'take: () => this.#kept.has(slot)',
+    caughtBy: ['test/runtime/cluster-starts.test.ts'],
+  },
+  {
+    name: 'a quarantine does not wait for what is under way',
+    file: 'src/store/postgres/transaction.ts',
+    from: 'generic, closeFence]',
+    to: 'generic, lockFence]',
+    caughtBy: ['test/store/postgres/fence.test.ts'],
+  },
+  {
+    name: 'a group is carried out under leases that are over',
+    file: 'src/store/postgres/group-of-runs.ts',
+    from: '[leasesStatement(members.map(({ lease }) => lease)), combineViews(views)]',
+    to: '[combineViews(views)]',
+    caughtBy: ['test/store/postgres/group-of-runs.test.ts'],
+  },
+  {
+    name: 'a COMMIT of a group whose answer was lost counts as not done',
+    file: 'src/store/postgres/group.ts',
+    from: "return isSessionLost(failed.error) ? { kind: 'unknown', error: failed.error } : { kind: 'apart' };",
+    to: "return { kind: 'apart' };",
+    caughtBy: ['test/store/postgres/group-of-admissions.test.ts'],
+  },
+  {
+    name: 'what was started on another machine is lost at once',
+    file: 'src/store/postgres/leases.ts',
+    from: '            OR me.is_settled AND (\n',
+    to: '            OR true OR me.is_settled AND (\n',
+    caughtBy: ['test/store/postgres/leases.test.ts'],
+  },
+  {
+    name: 'a token of a run that is taken back fits again',
+    file: 'src/store/postgres/leases.ts',
+    from: '  WHERE NOT d.goes_on AND l.run_id',
+    to: '  WHERE l.run_id',
+    caughtBy: ['test/store/postgres/leases.test.ts'],
+  },
 ];
 
 export const mutations: readonly Mutation[] = [
