@@ -121,7 +121,7 @@ const simulated: readonly Omit<Mutation, 'caughtBy'>[] = [
   {
     name: 'the timeouts of running runs are forgotten at a restart',
     file: 'src/runtime/take-over.ts',
-    from: '      this.#options.deadlines.hold(rows.run);\n',
+    from: '        deadlines.hold(run);\n',
     to: '',
   },
   {
