@@ -151,6 +151,7 @@ t.test('a launcher that stands still while its command ends is woken when the at
     const launcher = readProcess(stand.sessionOf(attemptId))!;
     const commandPid = readTaken(stand.directoryOf(attemptId), attemptId)!.pid!;
     signalProcess(launcher, 'SIGSTOP');
+    await until(() => readProcess(launcher.pid)?.isStopped === true);
     gate.open();
     await until(() => readProcess(commandPid)?.isZombie === true);
     t.same(stand.executor.running(), [attemptId], 'nobody tells that it has ended');
