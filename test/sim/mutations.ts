@@ -252,17 +252,10 @@ const tested: readonly Mutation[] = [
   },
   {
     name: 'an end and the start that takes its slot are counted both',
-    file: 'src/runtime/slots.ts',
-    from: 'take: () => this.#kept.delete(slot)',
-    to: 'take: () => this.#kept.has(slot)',
+    file: 'src/runtime/carried-starts.ts',
+    from: 'if (!slot.take() && slots.free <= 0) {',
+    to: 'if (slots.free <= 0) {',
     caughtBy: ['test/runtime/cluster-starts.test.ts'],
-  },
-  {
-    name: 'a quarantine does not wait for what is under way',
-    file: 'src/store/postgres/transaction.ts',
-    from: 'generic, closeFence]',
-    to: 'generic, lockFence]',
-    caughtBy: ['test/store/postgres/fence.test.ts'],
   },
   {
     name: 'a group is carried out under leases that are over',
