@@ -27,7 +27,7 @@ for (const [name, before] of [
     try {
       const script = `${before}exec '${chain.program}' >/dev/null 2>&1`;
       const { end, attemptId } = await stand.run({ argv: ['/bin/sh', '-c', script] });
-      // TERM may miss a chain for as long as it is waited for: whether KILL was needed is told only of one without TERM.
+      // TERM may miss a chain for as long as it is waited for: that KILL was needed is told only of one without TERM.
       const forced = before === '' ? {} : { isForced: true };
       t.match(end, { kind: 'exited', exitCode: 0, ...forced, note: /of its processes outlived it/ });
       t.ok(end.kind === 'exited' && end.leftoversCount > 0);
