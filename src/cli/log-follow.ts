@@ -5,6 +5,7 @@
 // A look: directories first, then the database, then what there is to print, so that the end of an attempt is only
 // believed with all of its output at hand.
 import type { AdmissionEvidence } from '../core/admission.ts';
+import type { CancelAlarm } from '../core/ports.ts';
 import { isTerminalAttempt, isTerminalRun, isTerminalStep } from '../core/states.ts';
 import type { OutputSource } from '../executor/output.ts';
 import { read } from '../protocol/reads.ts';
@@ -41,6 +42,8 @@ export type Following = {
 const paceMs = 50;
 /** Between two looks where nothing wakes. */
 const lookAgainMs = 1_000;
+/** From a change in the data directory to the next looks, twice as long each: a commit is seen when the disk has it. */
+const syncMs = { first: 100, last: 12_800 };
 
 /** Returns when nothing more can come, or at a signal, which leaves the run alone. */
 export async function followLogs(context: Context, following: Following): Promise<number> {
@@ -87,6 +90,8 @@ class LogFollower {
   #isFirst = true;
   #isAloneTold = false;
   #wake = Promise.withResolvers<void>();
+  #afterChangeMs = syncMs.first;
+  #cancelAfterChange: CancelAlarm | null = null;
 
   static async open(context: Context, following: Following): Promise<LogFollower> {
     const { reader, runId } = following;
@@ -106,9 +111,28 @@ class LogFollower {
     this.#printer = this.#createPrinter();
     this.#live = new LiveOutputs(() => this.#wake.resolve());
     this.#dataWatch = watchDirectory(context.data, () => {
-      this.#isStale = true;
-      this.#wake.resolve();
+      this.#cancelAfterChange?.();
+      this.#cancelAfterChange = null;
+      this.#afterChangeMs = syncMs.first;
+      this.#readAgain();
     });
+  }
+
+  #readAgain(): void {
+    this.#isStale = true;
+    this.#wake.resolve();
+  }
+
+  /** The kernel tells of a commit that is being written; that it can be read from then on, nobody tells. */
+  #lookAfterChange(): void {
+    const { alarm, clock } = this.#context;
+    if (this.#afterChangeMs <= syncMs.last) {
+      this.#cancelAfterChange ??= alarm.set(clock.observe().uptimeMs + this.#afterChangeMs, () => {
+        this.#cancelAfterChange = null;
+        this.#afterChangeMs *= 2;
+        this.#readAgain();
+      });
+    }
   }
 
   #createPrinter(): LogPrinter {
@@ -146,6 +170,7 @@ class LogFollower {
   }
 
   woken(): Promise<void> {
+    this.#lookAfterChange();
     return this.#isBlind() ? Promise.race([this.#wake.promise, pause(this.#context, lookAgainMs)]) : this.#wake.promise;
   }
 
@@ -311,6 +336,7 @@ class LogFollower {
   }
 
   close(): void {
+    this.#cancelAfterChange?.();
     this.#printer.close();
     this.#live.close();
     if (typeof this.#dataWatch !== 'string') {
