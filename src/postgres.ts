@@ -1,6 +1,5 @@
 // Entry `qinglong-edge/postgres`: runtimes that share a PostgreSQL database, in the embedder's process; its store and
 // the operations that it carries out; called as a program, the command line on such a database.
-
 import { resolve } from 'node:path';
 import { databaseUrlRule, type OptionValues } from './cli/options.ts';
 import { sharedLine } from './cli/shared-commands.ts';

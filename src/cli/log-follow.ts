@@ -1,10 +1,12 @@
 // `runs logs --follow`: prints what the attempts of a run write while they write it, until the run, the step or the one
 // attempt that was asked for has ended. Woken by the kernel, by changes in the data directory (commits, of whichever
-// process) and in the directories of attempts; it looks by itself only where the kernel has no watch left to give.
+// process) and in the directories of attempts; it looks by itself where the kernel has no watch left to give, and ever
+// more rarely behind a change.
 //
 // A look: directories first, then the database, then what there is to print, so that the end of an attempt is only
 // believed with all of its output at hand.
 import type { AdmissionEvidence } from '../core/admission.ts';
+import { limits } from '../core/limits.ts';
 import type { CancelAlarm } from '../core/ports.ts';
 import { isTerminalAttempt, isTerminalRun, isTerminalStep } from '../core/states.ts';
 import type { OutputSource } from '../executor/output.ts';
@@ -42,8 +44,8 @@ export type Following = {
 const paceMs = 50;
 /** Between two looks where nothing wakes. */
 const lookAgainMs = 1_000;
-/** From a change in the data directory to the next looks, twice as long each: a commit is seen when the disk has it. */
-const syncMs = { first: 100, last: 12_800 };
+/** From a change in the data directory to the next look; each is twice as long as the one before. */
+const afterChangeMsMin = 100;
 
 /** Returns when nothing more can come, or at a signal, which leaves the run alone. */
 export async function followLogs(context: Context, following: Following): Promise<number> {
@@ -90,7 +92,7 @@ class LogFollower {
   #isFirst = true;
   #isAloneTold = false;
   #wake = Promise.withResolvers<void>();
-  #afterChangeMs = syncMs.first;
+  #afterChangeMs = afterChangeMsMin;
   #cancelAfterChange: CancelAlarm | null = null;
 
   static async open(context: Context, following: Following): Promise<LogFollower> {
@@ -113,7 +115,7 @@ class LogFollower {
     this.#dataWatch = watchDirectory(context.data, () => {
       this.#cancelAfterChange?.();
       this.#cancelAfterChange = null;
-      this.#afterChangeMs = syncMs.first;
+      this.#afterChangeMs = afterChangeMsMin;
       this.#readAgain();
     });
   }
@@ -126,13 +128,11 @@ class LogFollower {
   /** The kernel tells of a commit that is being written; that it can be read from then on, nobody tells. */
   #lookAfterChange(): void {
     const { alarm, clock } = this.#context;
-    if (this.#afterChangeMs <= syncMs.last) {
-      this.#cancelAfterChange ??= alarm.set(clock.observe().uptimeMs + this.#afterChangeMs, () => {
-        this.#cancelAfterChange = null;
-        this.#afterChangeMs *= 2;
-        this.#readAgain();
-      });
-    }
+    this.#cancelAfterChange ??= alarm.set(clock.observe().uptimeMs + this.#afterChangeMs, () => {
+      this.#cancelAfterChange = null;
+      this.#afterChangeMs = Math.min(2 * this.#afterChangeMs, limits.alarmMsMax);
+      this.#readAgain();
+    });
   }
 
   #createPrinter(): LogPrinter {
